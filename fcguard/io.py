@@ -1,0 +1,44 @@
+"""The port through which steps reach the world; `runtime` implements it twice, blocking and on asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+__all__ = ["IO"]
+
+
+class IO(Protocol):
+    """Everything a step may await, and the clock.
+
+    A step never knows its colour: on the blocking implementation no await ever suspends.
+    """
+
+    def now(self) -> float:
+        """Answer the wall clock in seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Answer a clock in seconds that never jumps back."""
+        ...
+
+    async def call(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """Run a collaborator (rule, confirmation, classifier) and answer what it returns or resolves to."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait without holding an event loop."""
+        ...
+
+    async def invoke(self, call: Any, attempt: Any, timeout: float | None) -> Any:
+        """Run the tool of `call` once and answer what it returned; raises what it raised.
+
+        Raises:
+            fcguard.model.call.Abandoned: the time was over and a thread still runs the function.
+            TimeoutError: the time was over and the function was stopped.
+        """
+        ...
+
+    async def commit(self, store: Any, command: Any) -> Any:
+        """Hand a command to the ledger and answer once it is durable."""
+        ...

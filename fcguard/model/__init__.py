@@ -1,0 +1,1 @@
+"""Frozen data that flows through a governed call."""
