@@ -1,0 +1,250 @@
+"""What a ledger must do: take four commands durably, answer a handful of questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from fcguard.model.failure import Effect
+from fcguard.model.states import CallState
+
+__all__ = [
+    "Accepted",
+    "Answer",
+    "Blocked",
+    "CallQuery",
+    "Command",
+    "Done",
+    "Enter",
+    "Event",
+    "Identity",
+    "Move",
+    "Note",
+    "Open",
+    "Replayed",
+    "Stale",
+    "Store",
+    "StoredCall",
+    "StoredEvent",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened to a call, appended to the chain of its task.
+
+    Attributes:
+        kind: `opened`, `attempt`, `outcome`, `confirm`, `late`, `parked`, `resolved`, `call` (a whole read or refused call), ...
+        at: wall clock in seconds.
+        payload: JSON values only (no secrets). Built fresh for the event; the store may keep a reference.
+    """
+
+    kind: str
+    at: float
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The columns of a call that never change.
+
+    Attributes:
+        request_id: `fc-YYYYMMDD-` + sortable unique suffix.
+        task_id: task it belongs to; the chain is per task. `-` outside a task.
+        tool, tool_version, effect: what is called.
+        purpose: `primary`, `confirm`, `fallback`.
+        step: number of the step in the task, or None.
+        parent_id: call that caused this one, or None.
+        tenant: tenant, or None.
+        digest: digest of tool and normalized arguments.
+        idempotency_scope, idempotency_key: unique together while the call is open or succeeded; None: no guard.
+        effect_key: blocks a second open write of the same effect; None: no guard.
+        settle: seconds in which a sent request can still land; None: not declared.
+    """
+
+    request_id: str
+    task_id: str
+    tool: str
+    tool_version: str
+    effect: Effect
+    purpose: str = "primary"
+    step: int | None = None
+    parent_id: str | None = None
+    tenant: str | None = None
+    digest: str = ""
+    idempotency_scope: str | None = None
+    idempotency_key: str | None = None
+    effect_key: str | None = None
+    settle: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Write the intent of a call before anything is sent; the durable promise behind every write.
+
+    The store checks the two keys in the same transaction: it answers `Replayed` (same idempotency scope and key, same digest,
+    succeeded), `Blocked` (`conflict`: same key, other digest; `pending`: an open call holds the key or the effect key).
+    """
+
+    identity: Identity
+    state: CallState
+    attempt: int
+    event: Event
+    lease: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Change the state of an open call, if it still has the version that the caller saw (compare and set).
+
+    Attributes:
+        request_id: which call.
+        version: version seen; every accepted move adds one.
+        state: new state.
+        attempt: number of the attempt that this is about.
+        event: what happened.
+        result: the envelope as JSON values, on a terminal state (kept for replay); None otherwise.
+        next_at: wall clock when the next automatic action is due; None: nothing is due.
+        settle_until: wall clock until which a sent request may still land; None: unchanged.
+    """
+
+    request_id: str
+    version: int
+    state: CallState
+    attempt: int
+    event: Event
+    result: Mapping[str, Any] | None = None
+    next_at: float | None = None
+    settle_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """Write a whole call at once, at its end: reads and refused calls, which need no intent."""
+
+    identity: Identity
+    state: CallState
+    attempt: int
+    event: Event
+    result: Mapping[str, Any] | None = None
+    wait: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Append an event to an existing call without changing its state (a late result, a stale writer's finding)."""
+
+    request_id: str
+    event: Event
+
+
+Command: TypeAlias = Open | Move | Enter | Note
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The command is durable. `version` is the call's version now."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The same call already succeeded; `result` is its stored envelope."""
+
+    request_id: str
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """The write must not be sent: `reason` is `conflict` (same key, other arguments) or `pending` (still open)."""
+
+    reason: str
+    request_id: str
+    state: CallState
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Somebody else moved the call; nothing was written. Holds what is true now."""
+
+    version: int
+    state: CallState
+    result: Mapping[str, Any] | None = None
+
+
+Answer: TypeAlias = Accepted | Replayed | Blocked | Stale
+
+Done: TypeAlias = Callable[[Answer | BaseException], None]
+"""Called exactly once, from any thread, when the command is durable or has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as the ledger holds it: `payload` are the exact bytes that `hash` covers."""
+
+    task_id: str
+    seq: int
+    request_id: str
+    kind: str
+    at: float
+    payload: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """The current row of a call."""
+
+    identity: Identity
+    state: CallState
+    version: int
+    attempt: int
+    created_at: float
+    updated_at: float
+    result: Mapping[str, Any] | None = None
+    owner: str | None = None
+    lease_until: float | None = None
+    next_at: float | None = None
+    settle_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallQuery:
+    """Which calls to list; every field narrows, empty means all. Newest first."""
+
+    task_id: str | None = None
+    tool: str | None = None
+    states: frozenset[CallState] = field(default_factory=frozenset)
+    since: float | None = None
+    until: float | None = None
+    limit: int | None = None
+
+
+class Store(Protocol):
+    """A ledger. Thread-safe; usable from several processes where the implementation says so."""
+
+    def submit(self, command: Command, done: Done) -> None:
+        """Take a command; `done` gets the answer once it is durable, or the `StoreError` that refused it.
+
+        May call `done` before it returns. Never raises for a fault of the medium; that goes to `done`.
+        """
+        ...
+
+    def get(self, request_id: str) -> StoredCall | None:
+        """Answer the row of a call, or None."""
+        ...
+
+    def events(self, *, request_id: str | None = None, task_id: str | None = None) -> Iterator[StoredEvent]:
+        """Yield events in chain order: of one call, of one task, or all."""
+        ...
+
+    def calls(self, query: CallQuery = ...) -> Iterator[StoredCall]:
+        """Yield calls that match."""
+        ...
+
+    def close(self) -> None:
+        """Finish what was submitted and release the medium. Idempotent."""
+        ...
