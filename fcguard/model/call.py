@@ -1,0 +1,399 @@
+"""The one value that flows through the eight steps: a governed call and its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from fcguard.errors import NoCurrentCallError
+from fcguard.model.evidence import Evidence
+from fcguard.model.failure import EffectState, Failure
+from fcguard.model.result import OutcomeBasis
+
+if TYPE_CHECKING:
+    from fcguard.model.context import Environment, TaskContext
+    from fcguard.model.frozen import FrozenDict
+    from fcguard.model.intent import Intent
+    from fcguard.model.result import ToolResult
+    from fcguard.model.tool import Tool
+
+__all__ = ["Abandoned", "Attempt", "Call", "CallInfo", "Late", "Purpose", "current_call"]
+
+Purpose = Literal["primary", "confirm", "fallback"]
+
+
+def _once(name: str) -> Any:
+    """A slot that a step fills once; reading it earlier is an error of the pipeline's order."""
+    slot = "_" + name
+
+    def fill(self: Any, value: Any) -> None:
+        if hasattr(self, slot):
+            raise RuntimeError(f"the slot {name!r} of a call is filled once; it was filled already")
+        setattr(self, slot, value)
+
+    return property(attrgetter(slot), fill, doc=f"The {name} of the call, filled once.")
+
+
+class Late:
+    """What an abandoned function did after all: it is recorded, and confirmation consults it first.
+
+    Attributes:
+        is_running: whether the thread still runs the function.
+        value: what it returned, once `has_value`.
+        error: what it raised; None if it returned.
+    """
+
+    __slots__ = ("_listener", "error", "has_value", "is_running", "value")
+
+    def __init__(self) -> None:
+        self.is_running = True
+        self.has_value = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self._listener: Callable[[Late], None] | None = None
+
+    def returned(self, value: Any) -> None:
+        """Take the late return value (called from the worker thread)."""
+        self.value, self.has_value, self.is_running = value, True, False
+        self._tell()
+
+    def raised(self, error: BaseException) -> None:
+        """Take the late exception (called from the worker thread)."""
+        self.error, self.is_running = error, False
+        self._tell()
+
+    def on_end(self, listener: Callable[[Late], None]) -> None:
+        """Have `listener` called once the function ends; at once if it has ended."""
+        self._listener = listener
+        if not self.is_running:
+            self._tell()
+
+    def _tell(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener(self)
+
+
+class Abandoned(TimeoutError):
+    """The time was over and a thread still runs the function; a thread cannot be killed.
+
+    Attributes:
+        late: where the outcome will appear.
+    """
+
+    def __init__(self, timeout: float, late: Late) -> None:
+        self.timeout, self.late = timeout, late
+        super().__init__(f"no answer within {timeout:g} s; the function still runs")
+
+
+class Attempt:
+    """One dispatch of a tool.
+
+    Attributes:
+        number: from 1.
+        started_at: wall clock in seconds.
+        delay: pause before it in seconds.
+        timeout: seconds it was given; None: no limit.
+        duration: seconds it took.
+        value: what the tool returned.
+        error: what it raised; None if it returned.
+        error_type: what happened, in the taxonomy's words (`TIMEOUT`), before proof turns it into `UNCERTAIN_RESULT`.
+        failure: how it was classified; None for a success.
+        effect: what is known of this attempt's effect.
+        ended: monotonic seconds at its end: the last moment a request can have been sent, unless a thread still runs.
+        late: set if the function was abandoned.
+        was_dispatched: False if the tool's function was never entered.
+    """
+
+    __slots__ = (
+        "delay",
+        "duration",
+        "effect",
+        "ended",
+        "error",
+        "error_type",
+        "failure",
+        "late",
+        "number",
+        "observed",
+        "reason",
+        "returned",
+        "started",
+        "started_at",
+        "timeout",
+        "value",
+        "was_dispatched",
+    )
+
+    def __init__(self, number: int, started_at: float, started: float, timeout: float | None, delay: float) -> None:
+        self.number, self.started_at, self.started, self.timeout, self.delay = number, started_at, started, timeout, delay
+        self.duration = 0.0
+        self.ended = started
+        self.value: Any = None
+        self.returned = False
+        self.error: BaseException | None = None
+        self.error_type: str | None = None
+        self.failure: Failure | None = None
+        self.effect: EffectState = "none"
+        self.late: Late | None = None
+        self.reason = ""
+        self.was_dispatched = True
+        self.observed: Any = None
+
+    def summary(self) -> dict[str, Any]:
+        """Answer the attempt as JSON values for the ledger."""
+        out: dict[str, Any] = {
+            "number": self.number,
+            "started_at": self.started_at,
+            "duration_ms": round(self.duration * 1000, 3),
+            "effect": self.effect,
+        }
+        if self.delay:
+            out["delay_s"] = round(self.delay, 6)
+        if self.timeout is not None:
+            out["timeout_s"] = self.timeout
+        if self.error_type is not None:
+            out["error_type"] = self.error_type
+        if self.failure is not None:
+            out |= {"classified": self.failure.error_type, "why": self.reason or self.failure.reason}
+            if self.failure.cause:
+                out["cause"] = self.failure.cause
+        if self.late is not None:
+            out["abandoned"] = True
+        return out
+
+
+class Call:
+    """A governed call on its way through the eight steps.
+
+    The products of the steps are slots that are filled once: `context`, `intent`, `arguments` (frozen), `verdict`,
+    `result`, `recovery`, `record`; `attempts` only grows. Everything else is bookkeeping of the pipeline.
+
+    Attributes:
+        request_id: the one id of the call.
+        tool: the resolved tool; None until known.
+        purpose: `primary`, `confirm` or `fallback`.
+        parent: the call that caused this one.
+        failure: the failure that stands now; None while all is well.
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_context",
+        "_intent",
+        "_recovery",
+        "_result",
+        "_verdict",
+        "answered_by",
+        "attempts",
+        "basis",
+        "blocked_by",
+        "confirmations",
+        "data",
+        "deadline",
+        "effect",
+        "effect_key",
+        "evidence",
+        "failure",
+        "flags",
+        "given",
+        "idempotency_key",
+        "ledger_state",
+        "ledger_version",
+        "message",
+        "normalized",
+        "observed",
+        "parent",
+        "pause",
+        "prepared",
+        "proposal",
+        "purpose",
+        "redactor",
+        "request_id",
+        "returned",
+        "settled_constraints",
+        "span_id",
+        "started",
+        "started_at",
+        "step",
+        "task",
+        "tool",
+        "trace_id",
+    )
+
+    context: TaskContext = _once("context")
+    intent: Intent = _once("intent")
+    arguments: FrozenDict = _once("arguments")
+    verdict: Any = _once("verdict")
+    result: ToolResult[Any] = _once("result")
+    recovery: Any = _once("recovery")
+
+    def __init__(self, request_id: str, proposal: Intent, purpose: Purpose, parent: Call | None, given: TaskContext | None) -> None:
+        self.request_id, self.proposal, self.purpose, self.parent, self.given = request_id, proposal, purpose, parent, given
+        self.attempts: list[Attempt] = []
+        self.failure: Failure | None = None
+        self.tool: Tool | None = None
+        self.prepared: Any = None
+        self.normalized: Any = None
+        self.task: Any = None
+        self.step: int | None = None
+        self.data: Any = None
+        self.returned: Any = None
+        self.basis: OutcomeBasis | None = None
+        self.effect: EffectState = "none"
+        self.message = ""
+        self.evidence: list[Evidence] = _NOTHING
+        self.flags: tuple[str, ...] = ()
+        self.idempotency_key: str | None = None
+        self.effect_key: str | None = None
+        self.ledger_version: int | None = None
+        self.ledger_state: Any = None
+        self.deadline: float | None = None
+        self.trace_id: str | None = None
+        self.span_id: str | None = None
+        self.answered_by: str | None = None
+        self.blocked_by: str | None = None
+        self.confirmations: tuple[Any, ...] = ()
+        self.redactor: Any = None
+        self.observed: Any = None
+        self.pause = 0.0
+
+    def reopen(self, *slots: str) -> None:
+        """Empty slots so that their steps can run again in another environment."""
+        for slot in slots:
+            if hasattr(self, "_" + slot):
+                delattr(self, "_" + slot)
+
+    def attach(self, evidence: Evidence) -> None:
+        """Add a reference to something that was kept."""
+        if self.evidence is _NOTHING:
+            self.evidence = [evidence]
+        else:
+            self.evidence.append(evidence)
+
+    def flag(self, word: str) -> None:
+        """Mark something that a caller may want to know."""
+        if word not in self.flags:
+            self.flags = (*self.flags, word)
+
+    def __repr__(self) -> str:
+        name = self.tool.name if self.tool is not None else self.proposal.tool
+        return f"<Call {self.request_id} {name!r} {self.purpose} attempts={len(self.attempts)}>"
+
+
+_NOTHING: Final[list[Evidence]] = []
+
+CURRENT: Final[ContextVar[CallInfo | None]] = ContextVar("fcguard_current_call", default=None)
+
+
+class CallInfo:
+    """What a running tool may know about its own call; read-only.
+
+    Get it with `current_call()` or as a parameter annotated `CallInfo`.
+    """
+
+    __slots__ = ("_attempt", "_call", "_keep", "_monotonic")
+
+    def __init__(self, call: Call, attempt: Attempt, monotonic: Callable[[], float], keep: Callable[..., Evidence]) -> None:
+        self._call, self._attempt, self._monotonic, self._keep = call, attempt, monotonic, keep
+
+    @property
+    def request_id(self) -> str:
+        """The id that ties envelope, ledger, log file, artifacts and span."""
+        return self._call.request_id
+
+    @property
+    def tool_name(self) -> str:
+        """Name of the running tool."""
+        tool = self._call.tool
+        return tool.name if tool is not None else ""
+
+    @property
+    def tool_version(self) -> str:
+        """Version of the running tool."""
+        tool = self._call.tool
+        return tool.version if tool is not None else ""
+
+    @property
+    def attempt(self) -> int:
+        """Number of this attempt, from 1."""
+        return self._attempt.number
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key to send to a server that removes duplicates: the same on every attempt; None for reads."""
+        return self._call.idempotency_key
+
+    @property
+    def deadline(self) -> float | None:
+        """Wall clock in seconds at which this attempt is over; None: no limit."""
+        timeout = self._attempt.timeout
+        return None if timeout is None else self._attempt.started_at + timeout
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds left for this attempt, never negative; None: no limit."""
+        timeout = self._attempt.timeout
+        return None if timeout is None else max(0.0, self._attempt.started + timeout - self._monotonic())
+
+    @property
+    def environment(self) -> Environment | None:
+        """The environment that the task is bound to."""
+        return self._call.context.environment
+
+    @property
+    def context(self) -> TaskContext:
+        """The task's context."""
+        return self._call.context
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """The frozen arguments of the call."""
+        return self._call.arguments
+
+    @property
+    def purpose(self) -> Purpose:
+        """`primary`, or what the platform runs the tool for."""
+        return self._call.purpose
+
+    @property
+    def trace_id(self) -> str | None:
+        """Trace of the call, 32 hex digits; None without tracing."""
+        return self._call.trace_id
+
+    @property
+    def traceparent(self) -> str | None:
+        """W3C `traceparent` header for a tool that sends requests itself; None without tracing."""
+        call = self._call
+        return f"00-{call.trace_id}-{call.span_id}-01" if call.trace_id and call.span_id else None
+
+    def attach(self, data: bytes | str, name: str, *, media_type: str = "application/octet-stream", type: str = "artifact") -> Evidence:
+        """Keep a file as evidence of this call.
+
+        Args:
+            data: content; text is stored as UTF-8.
+            name: file name; anything that could leave the evidence directory is refused.
+            media_type: MIME type.
+            type: word for the evidence list (`screenshot`, `log`, `body`, ...).
+
+        Returns:
+            The reference that will stand in the envelope.
+        """
+        content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+        evidence = self._keep(self._call, content, name, media_type, type)
+        self._call.attach(evidence)
+        return evidence
+
+
+def current_call() -> CallInfo:
+    """Answer the call that this code runs in.
+
+    Raises:
+        NoCurrentCallError: outside a governed call.
+    """
+    info = CURRENT.get()
+    if info is None:
+        raise NoCurrentCallError("current_call() was called outside a governed call; call the tool through its guard")
+    return info

@@ -1,0 +1,180 @@
+"""The envelope: what every governed call answers, whether it succeeded, was refused or failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from fcguard.errors import ToolCallFailed
+from fcguard.model.evidence import Evidence
+from fcguard.model.failure import EffectState, FailureClass, Problem
+
+__all__ = ["ENVELOPE_FIELDS", "OutcomeBasis", "ToolResult"]
+
+T = TypeVar("T")
+
+OutcomeBasis = Literal["returned", "confirmed", "replayed", "late", "operator"]
+"""Why a success counts as one: the tool returned, a confirmation found the effect, the ledger held the result, ..."""
+
+ENVELOPE_FIELDS: Final = (
+    "success",
+    "error_type",
+    "retryable",
+    "tool_name",
+    "request_id",
+    "normalized_args",
+    "data",
+    "evidence",
+    "message",
+    "next_action",
+    "failure_class",
+    "effect",
+    "outcome_basis",
+    "attempts",
+    "duration_ms",
+    "trace_id",
+    "tool_version",
+    "task_id",
+    "step",
+)
+"""Names and order of the envelope's JSON form; a contract."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult(Generic[T]):
+    """The envelope of one governed call.
+
+    Attributes:
+        success: whether the call did what it was asked to do.
+        error_type: None on success; else a built-in `ErrorType` or a rule's own code.
+        retryable: the same call with the same arguments may be sent again without risk.
+        tool_name: the tool that was asked for.
+        request_id: ties envelope, ledger, log file, artifacts and span.
+        normalized_args: the arguments that were validated and executed, secrets masked; None if they could not be read.
+        data: the tool's answer as JSON values; None on failure unless the tool answered something.
+        evidence: references to what was kept.
+        message: reason and remedy in words for a model or a person; empty on a plain success.
+        next_action: a `NextAction` or a rule's own word; `continue` on success.
+        failure_class: family of the error; None on success.
+        effect: what is known of the effect on the world.
+        outcome_basis: why a success counts as one; None on failure.
+        attempts: how often the tool was started; 0 for a refused call.
+        duration_ms: wall time of the whole call in milliseconds.
+        trace_id: trace of the call, 32 hex digits; None without tracing.
+        tool_version: version of the tool.
+        task_id: task of the call; None outside one.
+        step: number of the step in the task.
+
+    The following are not part of the JSON form:
+        retry_after: seconds the other side asked to wait; None if it did not say.
+        problems: faults by path.
+        flags: `evidence_pending`, `truncated`, `contract_broken`, ... for a caller who wants to know.
+        answered_by: name of the tool that answered; differs from `tool_name` after a fallback.
+        returned: the tool's own return value when it ran in this process just now; not serialised.
+    """
+
+    success: bool
+    error_type: str | None
+    retryable: bool
+    tool_name: str
+    request_id: str
+    normalized_args: Mapping[str, Any] | None
+    data: Any
+    evidence: tuple[Evidence, ...]
+    message: str
+    next_action: str
+    failure_class: FailureClass | None
+    effect: EffectState
+    outcome_basis: OutcomeBasis | None
+    attempts: int
+    duration_ms: float
+    trace_id: str | None
+    tool_version: str
+    task_id: str | None
+    step: int | None
+    retry_after: float | None = field(default=None, repr=False)
+    problems: tuple[Problem, ...] = field(default=(), repr=False)
+    flags: tuple[str, ...] = field(default=(), repr=False)
+    answered_by: str | None = field(default=None, repr=False)
+    returned: T | None = field(default=None, repr=False, compare=False)
+
+    def unwrap(self) -> Any:
+        """Answer the data of a success.
+
+        Returns:
+            `data`: JSON values, not the tool's own objects (those are in `returned`).
+
+        Raises:
+            ToolCallFailed: the call did not succeed; it carries this envelope.
+        """
+        if not self.success:
+            raise ToolCallFailed(self)
+        return self.data
+
+    def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
+        """Answer the envelope as a dict in the published order.
+
+        Args:
+            mode: `json` gives JSON values only; `python` keeps enums and evidence objects.
+        """
+        dumped = {name: getattr(self, name) for name in ENVELOPE_FIELDS}
+        if mode == "json":
+            dumped["evidence"] = [item.model_dump() for item in self.evidence]
+            dumped["failure_class"] = None if self.failure_class is None else self.failure_class.value
+            if self.normalized_args is not None:
+                dumped["normalized_args"] = dict(self.normalized_args)
+        return dumped
+
+    def model_dump_json(self, *, indent: int | None = None) -> str:
+        """Answer the envelope as strict JSON text in the published order."""
+        return json.dumps(self.model_dump(mode="json"), ensure_ascii=False, allow_nan=False, indent=indent)
+
+    def for_model(self, *, max_chars: int = 4000) -> str:
+        """Answer a short text for the model: reason and next action first, then the data.
+
+        Holds no stack trace and no masked value in clear. Data that does not fit is cut and said to be cut.
+
+        Args:
+            max_chars: longest text; at least 200.
+        """
+        max_chars = max(200, max_chars)
+        if self.success:
+            head = {"success": True, "request_id": self.request_id}
+            if self.message:
+                head["message"] = self.message
+            return _fit({**head, "data": self.data}, max_chars)
+        head = {
+            "success": False,
+            "error_type": self.error_type,
+            "message": self.message,
+            "next_action": self.next_action,
+            "retryable": self.retryable,
+            "request_id": self.request_id,
+        }
+        if self.retry_after is not None:
+            head["retry_after_seconds"] = self.retry_after
+        return _fit(head if self.data is None else {**head, "data": self.data}, max_chars)
+
+
+def _fit(content: dict[str, Any], max_chars: int) -> str:
+    text = _dump(content)
+    if len(text) <= max_chars:
+        return text
+    data = content.pop("data", None)
+    whole = _dump(data)
+    content |= {"truncated": True, "data_chars": len(whole), "data_preview": ""}
+    room = max_chars - len(_dump(content))
+    if room < 0:
+        message = str(content.get("message", ""))
+        content["message"] = message[: max(40, len(message) + room - 1)] + "…"
+        return _dump(content)[:max_chars]
+    preview = whole[:room]
+    while preview and len(_dump({**content, "data_preview": preview})) > max_chars:
+        preview = preview[: int(len(preview) * 0.8)]
+    return _dump({**content, "data_preview": preview})
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)
