@@ -1,0 +1,1 @@
+"""Approval of a call by a person or a policy."""

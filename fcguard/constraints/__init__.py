@@ -1,0 +1,1 @@
+"""Execution constraints: the world now, asked before every attempt."""

@@ -1,0 +1,36 @@
+"""A running task: its context, its counters, and how nested code finds it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, Final
+
+from fcguard.model.context import TaskContext
+
+__all__ = ["CURRENT_TASK", "Task"]
+
+
+class Task:
+    """One entered `guard.task(...)`.
+
+    Attributes:
+        context: what the task may rely on.
+        started: monotonic seconds when it was entered.
+        calls: governed calls begun (child calls of confirmations are not counted).
+        attempts: dispatches, retries included.
+        cost: summed cost of the attempts, in the tools' unit.
+        step: number of the last step taken.
+        memory: notes that rules and constraints keep for the length of the task, keyed by the object that keeps them.
+    """
+
+    __slots__ = ("attempts", "calls", "context", "cost", "memory", "started", "step")
+
+    def __init__(self, context: TaskContext, started: float) -> None:
+        self.context, self.started = context, started
+        self.calls = self.attempts = 0
+        self.cost = 0.0
+        self.step = 0
+        self.memory: dict[Any, Any] = {}
+
+
+CURRENT_TASK: Final[ContextVar[Task | None]] = ContextVar("fcguard_current_task", default=None)

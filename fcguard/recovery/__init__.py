@@ -1,0 +1,1 @@
+"""Classify a failure, look the plan up, act on it."""

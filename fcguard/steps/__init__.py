@@ -1,0 +1,1 @@
+"""The eight steps of a governed call, one file each."""
