@@ -1,0 +1,172 @@
+"""Limits on what a task may spend: calls, attempts, time and cost."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fcguard.constraints.options import check_count
+from fcguard.constraints.state import new_lock
+from fcguard.model.call import Attempt, Call
+from fcguard.model.context import Budget
+from fcguard.model.failure import ErrorType, NextAction, Violation
+from fcguard.model.task import Task
+
+__all__ = ["AttemptBudget", "CallBudget", "TaskBudget", "task_budget"]
+
+
+class CallBudget:
+    """Lets the tools that carry it be called at most `limit` times in one task (`BUDGET_EXHAUSTED`).
+
+    Retries of one call count once, a call that was refused before it was sent not at all, confirmations never. Tools that share
+    the instance share the budget. Outside a task nothing adds up, so only `limit=0` refuses there.
+
+    Args:
+        limit: most calls in one task.
+        name: name for the evidence.
+    """
+
+    __slots__ = ("_lock", "limit", "name")
+
+    def __init__(self, limit: int, *, name: str = "call_budget") -> None:
+        self.limit, self.name = check_count(name, "limit", limit, 0), name
+        self._lock = new_lock()
+
+    def admit(self, call: Call, now: float) -> Violation | None:
+        """Count the first attempt of a call, or refuse it."""
+        if call.attempts or call.purpose == "confirm":
+            return None
+        task: Task | None = call.task
+        memory: dict[Any, Any] = {} if task is None else task.memory
+        with self._lock:
+            used = memory.get(self, 0)
+            if used < self.limit:
+                memory[self] = used + 1
+                return None
+        return _exhausted(self.name, "calls", self.limit)
+
+    def settle(self, call: Call, attempt: Attempt | None, now: float) -> None:
+        """Give the call back if nothing was sent."""
+        if attempt is None and not call.attempts and call.purpose != "confirm" and call.task is not None:
+            with self._lock:
+                call.task.memory[self] -= 1
+
+
+class AttemptBudget:
+    """Lets the tools that carry it be started at most `limit` times in one task, retries included (`BUDGET_EXHAUSTED`).
+
+    Confirmations never count. Tools that share the instance share the budget. Outside a task the limit holds for one call.
+
+    Args:
+        limit: most attempts in one task.
+        name: name for the evidence.
+    """
+
+    __slots__ = ("_lock", "limit", "name")
+
+    def __init__(self, limit: int, *, name: str = "attempt_budget") -> None:
+        self.limit, self.name = check_count(name, "limit", limit, 0), name
+        self._lock = new_lock()
+
+    def admit(self, call: Call, now: float) -> Violation | None:
+        """Count an attempt, or refuse it."""
+        if call.purpose == "confirm":
+            return None
+        task: Task | None = call.task
+        memory: dict[Any, Any] = {self: len(call.attempts)} if task is None else task.memory
+        with self._lock:
+            used = memory.get(self, 0)
+            if used < self.limit:
+                memory[self] = used + 1
+                return None
+        return _exhausted(self.name, "attempts", self.limit)
+
+    def settle(self, call: Call, attempt: Attempt | None, now: float) -> None:
+        """Give the attempt back if nothing was sent."""
+        if attempt is None and call.purpose != "confirm" and call.task is not None:
+            with self._lock:
+                call.task.memory[self] -= 1
+
+
+class _Spent:
+    """Attempts and cost that were admitted in a task, those under way included."""
+
+    __slots__ = ("attempts", "cost")
+
+    def __init__(self, task: Task) -> None:
+        self.attempts, self.cost = task.attempts, task.cost
+
+
+class TaskBudget:
+    """Holds a task to the budget in its context: calls, attempts, seconds and cost (`BUDGET_EXHAUSTED`).
+
+    It reads the counters of the running task; attempts and cost under way in other threads count as spent. Confirmations pass:
+    what became of a write must be found out whatever it costs. Without a budget or outside a task it admits everything.
+    """
+
+    __slots__ = ("_lock", "name")
+
+    def __init__(self) -> None:
+        self.name = "task_budget"
+        self._lock = new_lock()
+
+    def admit(self, call: Call, now: float) -> Violation | None:
+        """Admit the attempt if the task can still afford it."""
+        budget = call.context.budget
+        if budget is None or call.task is None or call.purpose == "confirm":
+            return None
+        task: Task = call.task
+        if budget.seconds is not None and now - task.started >= budget.seconds:
+            return _exhausted(self.name, "seconds", budget.seconds)
+        # The counter holds this call already; a retry of a call that was within the budget stays within it.
+        if budget.calls is not None and not call.attempts and task.calls > budget.calls:
+            return _exhausted(self.name, "calls", budget.calls)
+        if budget.attempts is None and budget.cost is None:
+            return None
+        return self._spend(call, task, budget)
+
+    def settle(self, call: Call, attempt: Attempt | None, now: float) -> None:
+        """Give attempt and cost back if nothing was sent."""
+        if attempt is not None or call.task is None or call.purpose == "confirm":
+            return
+        spent: _Spent | None = call.task.memory.get(self)
+        if spent is not None:
+            with self._lock:
+                spent.attempts -= 1
+                spent.cost -= _cost(call)
+
+    def _spend(self, call: Call, task: Task, budget: Budget) -> Violation | None:
+        limit, most = budget.attempts, budget.cost
+        with self._lock:
+            spent = task.memory.get(self)
+            if spent is None:
+                spent = task.memory[self] = _Spent(task)
+            elif spent.attempts < task.attempts or spent.cost < task.cost:
+                spent.attempts, spent.cost = max(spent.attempts, task.attempts), max(spent.cost, task.cost)
+            if limit is not None and spent.attempts >= limit:
+                return _exhausted(self.name, "attempts", limit)
+            cost = spent.cost + _cost(call)
+            if most is not None and cost > most * (1 + _ROUNDING):
+                return _exhausted(self.name, "cost", most)
+            spent.attempts += 1
+            spent.cost = cost
+            return None
+
+
+task_budget: Final = TaskBudget()
+"""Holds every task to its own `Budget`; keeps its notes in the task, so one instance serves all guards."""
+
+
+_ROUNDING: Final = 1e-9
+"""Three times 0.1 fit into 0.3, whatever binary fractions say."""
+
+
+def _cost(call: Call) -> float:
+    return 0.0 if call.tool is None else call.tool.cost
+
+
+def _exhausted(name: str, unit: str, limit: float) -> Violation:
+    return Violation(
+        ErrorType.BUDGET_EXHAUSTED,
+        f"The budget {name!r} of {limit:g} {unit} for this task is used up. Nothing was sent. Stop, and report what was reached so far.",
+        next_action=NextAction.ABORT,
+    )

@@ -1,0 +1,68 @@
+"""Where constraints keep what they know: one atomic operation, in memory or shared with other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from time import time
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+
+__all__ = ["Change", "MemoryState", "SharedState", "new_lock", "wall_clock"]
+
+T = TypeVar("T")
+
+Change = Callable[[Any], tuple[Any, T]]
+"""Gets the stored JSON value (None: nothing is stored), answers the new one and what `change` should answer. Pure: it may run twice."""
+
+wall_clock: Final[Callable[[], float]] = time
+"""The wall clock in seconds since the epoch: the default of every constraint that needs a date."""
+
+new_lock: Final = Lock
+"""Makes the lock that guards a constraint's counters; held for a few operations, never across an await."""
+
+
+@runtime_checkable
+class SharedState(Protocol):
+    """A place for small JSON values that several constraints, threads or processes change one at a time.
+
+    Write your own (for another database) by giving these two; `fcguard.constraints` needs nothing else.
+    """
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes see it; their clocks then have to agree, so times are wall-clock times."""
+        ...
+
+    def change(self, key: str, change: Change[T]) -> T:
+        """Read, change and write the value of `key` as one atomic step.
+
+        Args:
+            key: which value.
+            change: `(stored) -> (new, answer)`; must not alter `stored`. A new value of None deletes the key.
+
+        Returns:
+            The answer of `change`.
+        """
+        ...
+
+
+class MemoryState:
+    """Keeps state in this process; gone when it ends."""
+
+    __slots__ = ("_lock", "_values")
+
+    is_shared: Final = False
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._values: dict[str, Any] = {}
+
+    def change(self, key: str, change: Change[T]) -> T:
+        """Read, change and write the value of `key` as one atomic step."""
+        with self._lock:
+            new, answer = change(self._values.get(key))
+            if new is None:
+                self._values.pop(key, None)
+            else:
+                self._values[key] = new
+            return answer

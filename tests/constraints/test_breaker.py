@@ -1,0 +1,394 @@
+"""The circuit breaker against a model that recounts everything, and rule by rule."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fcguard.constraints import CircuitBreaker, Constraint, is_tool_failure
+from fcguard.errors import ConfigurationError
+from fcguard.model.failure import ErrorType, FailureClass, class_of
+
+FAILURES = [
+    e for e in ErrorType if class_of(e) in (FailureClass.AVAILABILITY, FailureClass.UNCERTAIN, FailureClass.TOOL)
+]
+OTHERS = [e for e in ErrorType if e not in FAILURES]
+
+
+class Driver:
+    def __init__(self, breaker: CircuitBreaker, make_call: Any, make_attempt: Any) -> None:
+        self.breaker, self.make_call, self.make_attempt = breaker, make_call, make_attempt
+
+    def run(self, now: float, error: str | None = None, **options: Any) -> Any:
+        duration = options.pop("duration", 0.0)
+        call = self.make_call(**options)
+        refused = self.breaker.admit(call, now)
+        if refused is None:
+            attempt = self.make_attempt(call, at=now, error_type=error, duration=duration)
+            self.breaker.settle(call, attempt, now)
+        return refused
+
+
+@pytest.fixture
+def drive(make_call: Any, make_attempt: Any) -> Any:
+    return lambda breaker: Driver(breaker, make_call, make_attempt)
+
+
+def test_opens_at_the_failure_rate_and_says_when_to_come_back(drive: Any) -> None:
+    breaker = CircuitBreaker("orders", minimum_calls=4, failure_rate=0.5, open_seconds=30)
+    d = drive(breaker)
+    assert [d.run(t, e) for t, e in enumerate([None, "TIMEOUT", None])] == [None] * 3
+    assert breaker.snapshot(3).state == "closed"
+    d.run(3, "CONNECTION_FAILED")
+    refused = d.run(10)
+    assert refused.code == "CIRCUIT_OPEN" and refused.retry_after == 23
+    assert "orders" in refused.message and class_of(refused.code) is FailureClass.AVAILABILITY
+    assert isinstance(breaker, Constraint)
+
+
+def test_a_rate_counts_only_with_the_minimum_of_calls(drive: Any) -> None:
+    d = drive(CircuitBreaker(minimum_calls=5))
+    assert [d.run(t, "TIMEOUT") for t in range(4)] == [None] * 4
+    assert d.run(4, "TIMEOUT") is None
+    assert d.run(5).code == "CIRCUIT_OPEN"
+
+
+def test_outcomes_leave_by_count_and_by_age(drive: Any) -> None:
+    d = drive(CircuitBreaker(window_calls=4, minimum_calls=4, failure_rate=0.75, window_seconds=10))
+    for t, e in enumerate(["TIMEOUT", "TIMEOUT", None, None, "TIMEOUT", "TIMEOUT"]):
+        assert d.run(t, e) is None
+    assert d.breaker.snapshot(5).failures == 2
+    assert d.run(14.5, "TIMEOUT") is None
+    assert d.breaker.snapshot(14.5).calls == 2
+
+
+def test_slow_calls_open_it_though_they_succeed(drive: Any) -> None:
+    d = drive(CircuitBreaker(minimum_calls=2, slow_seconds=1.0, slow_rate=0.5))
+    d.run(0, duration=0.2)
+    d.run(1, duration=1.0)
+    assert d.run(2).code == "CIRCUIT_OPEN"
+
+
+@pytest.mark.parametrize("error", OTHERS)
+def test_what_is_not_the_tools_fault_never_counts(drive: Any, error: str) -> None:
+    d = drive(CircuitBreaker(minimum_calls=1, failure_rate=0.01))
+    for t in range(50):
+        assert d.run(t, error) is None
+    assert d.breaker.snapshot(50).calls == 0
+
+
+@pytest.mark.parametrize("error", FAILURES)
+def test_what_is_the_tools_fault_counts(drive: Any, error: str) -> None:
+    d = drive(CircuitBreaker(minimum_calls=1))
+    d.run(0, error)
+    assert d.breaker.snapshot(0).state == "open"
+
+
+def test_a_cancelled_write_is_uncertain_but_no_tool_failure(make_call: Any, make_attempt: Any) -> None:
+    call = make_call(effect="write")
+    assert is_tool_failure(make_attempt(call, error_type="CANCELLED", classified="UNCERTAIN_RESULT")) is None
+    assert is_tool_failure(make_attempt(call, error_type="TIMEOUT", classified="UNCERTAIN_RESULT")) is True
+    never_sent = make_attempt(call, error_type="TOOL_ERROR")
+    never_sent.was_dispatched = False
+    assert is_tool_failure(never_sent) is None
+
+
+def opened(drive: Any, **options: Any) -> Driver:
+    d = drive(CircuitBreaker(minimum_calls=1, open_seconds=10, **options))
+    d.run(0, "TIMEOUT")
+    return d
+
+
+def test_half_open_admits_one_read_and_no_write(drive: Any, make_call: Any, make_attempt: Any) -> None:
+    d = opened(drive)
+    assert d.run(10, effect="write").code == "CIRCUIT_OPEN"
+    probe = make_call()
+    assert d.breaker.admit(probe, 11) is None
+    second = d.run(12)
+    assert second.code == "CIRCUIT_OPEN" and 0 < second.retry_after <= 10
+    d.breaker.settle(probe, make_attempt(probe, at=11), 13)
+    assert d.breaker.snapshot(13).state == "closed"
+    assert d.run(14, effect="write") is None
+
+
+def test_a_failed_or_slow_probe_opens_again(drive: Any) -> None:
+    d = opened(drive, slow_seconds=1.0)
+    d.run(10, "TIMEOUT")
+    assert d.breaker.snapshot(10).retry_after == 10
+    d.run(20, duration=5.0)
+    assert d.breaker.snapshot(20).state == "open"
+
+
+def test_several_probes_all_have_to_pass(drive: Any) -> None:
+    d = opened(drive, probes=2)
+    d.run(10)
+    assert d.breaker.snapshot(10).state == "half_open"
+    d.run(11)
+    assert d.breaker.snapshot(11).state == "closed"
+
+
+@pytest.mark.parametrize("error", ["CANCELLED", "PARAM_INVALID", "APPROVAL_DENIED", None])
+def test_a_probe_that_tells_nothing_frees_its_place(
+    drive: Any, make_call: Any, make_attempt: Any, error: str | None
+) -> None:
+    d = opened(drive)
+    probe = make_call()
+    d.breaker.admit(probe, 10)
+    d.breaker.settle(probe, None if error is None else make_attempt(probe, at=10, error_type=error), 11)
+    snapshot = d.breaker.snapshot(11)
+    assert (snapshot.state, snapshot.probes) == ("half_open", 0)
+    assert d.run(12) is None
+
+
+def test_a_probe_that_never_settles_times_out_and_is_not_heard_afterwards(
+    drive: Any, make_call: Any, make_attempt: Any
+) -> None:
+    d = opened(drive, probe_seconds=20)
+    lost = make_call()
+    assert d.breaker.admit(lost, 10) is None
+    assert d.run(29.9).code == "CIRCUIT_OPEN"
+    assert "within 20 s" in d.run(30).message
+    d.breaker.settle(lost, make_attempt(lost, at=10), 31)
+    assert d.breaker.snapshot(31).state == "open"
+    assert d.run(40) is None
+    assert d.breaker.snapshot(40).state == "closed"
+
+
+def test_a_probe_that_settles_too_late_counts_as_failed(drive: Any, make_call: Any, make_attempt: Any) -> None:
+    d = opened(drive, probe_seconds=20)
+    slow = make_call()
+    d.breaker.admit(slow, 10)
+    d.breaker.settle(slow, make_attempt(slow, at=10), 30)
+    assert d.breaker.snapshot(30).state == "open"
+
+
+def test_a_circuit_that_only_guards_writes_can_close(drive: Any) -> None:
+    d = opened(drive, write_probe_seconds=5)
+    assert d.run(10, effect="write").retry_after == 5
+    assert d.run(14.9, effect="destructive").code == "CIRCUIT_OPEN"
+    assert d.run(15, effect="write") is None
+    assert d.breaker.snapshot(15).state == "closed"
+
+
+def test_confirmations_pass_and_are_not_counted(drive: Any) -> None:
+    d = opened(drive)
+    assert d.run(1, purpose="confirm") is None
+    assert d.run(11, "TIMEOUT", purpose="confirm") is None
+    assert d.breaker.snapshot(11).state == "open"
+
+
+def test_an_attempt_from_before_the_circuit_closed_is_not_counted(
+    drive: Any, make_call: Any, make_attempt: Any
+) -> None:
+    d = drive(CircuitBreaker(minimum_calls=1, open_seconds=10))
+    early = make_call()
+    d.breaker.admit(early, 0)
+    attempt = make_attempt(early, at=0, error_type="TIMEOUT")
+    d.run(1, "TIMEOUT")
+    d.breaker.settle(early, attempt, 2)
+    d.run(11)
+    assert d.breaker.snapshot(11).state == "closed"
+    d.breaker.settle(early, attempt, 12)
+    assert d.breaker.snapshot(12).state == "closed"
+
+
+def test_an_admission_that_was_not_used_counts_for_nothing(make_call: Any) -> None:
+    breaker = CircuitBreaker()
+    call = make_call()
+    breaker.admit(call, 0)
+    breaker.settle(call, None, 1)
+    assert breaker.snapshot(1).calls == 0
+
+
+def test_a_key_gives_every_tool_its_own_circuit(drive: Any) -> None:
+    d = drive(CircuitBreaker(minimum_calls=1, key=lambda call: call.tool.name))
+    d.run(0, "TIMEOUT", tool="a")
+    assert d.run(1, tool="a").code == "CIRCUIT_OPEN"
+    assert d.run(1, tool="b") is None
+    assert (d.breaker.snapshot(1, "a").state, d.breaker.snapshot(1, "b").calls, d.breaker.snapshot(1, "c").calls) == (
+        "open",
+        1,
+        0,
+    )
+
+
+def test_many_keys_do_not_grow_without_limit_and_open_circuits_stay(drive: Any, make_call: Any) -> None:
+    d = drive(CircuitBreaker(minimum_calls=1, key=lambda call: call.arguments["k"]))
+    d.run(0, "TIMEOUT", arguments={"k": -1})
+    call = make_call()
+    for k in range(10_050):
+        d.breaker._circuit_of(k)
+    assert len(d.breaker._circuits) <= 10_000
+    assert d.breaker.snapshot(0, -1).state == "open"
+    assert call.tool is not None
+
+
+def test_an_own_judgement_decides_what_fails(drive: Any) -> None:
+    d = drive(CircuitBreaker(minimum_calls=1, is_failure=lambda attempt: attempt.error_type == "RATE_LIMITED"))
+    d.run(0, "TIMEOUT")
+    assert d.breaker.snapshot(0).state == "closed"
+    for t in range(5):
+        d.run(t, "RATE_LIMITED")
+    assert d.breaker.snapshot(5).state == "open"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"window_calls": 0},
+        {"window_calls": 2, "minimum_calls": 3},
+        {"failure_rate": 0},
+        {"failure_rate": 1.1},
+        {"slow_rate": True},
+        {"open_seconds": 0},
+        {"open_seconds": float("nan")},
+        {"window_seconds": 0},
+        {"slow_seconds": -1},
+        {"probes": 1.5},
+        {"probe_seconds": float("inf")},
+        {"write_probe_seconds": "5"},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        CircuitBreaker("b", **options)
+
+
+def test_threads_get_exactly_one_probe(drive: Any, make_call: Any) -> None:
+    d = opened(drive)
+    calls = [make_call() for _ in range(64)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda call: d.breaker.admit(call, 10), calls))
+    assert answers.count(None) == 1
+
+
+class Model:
+    """The breaker said in the simplest words: keep everything, recount every time."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.o = options
+        self.state, self.since, self.outcomes, self.probes, self.passed = "closed", float("-inf"), [], {}, 0
+
+    def to(self, state: str, now: float) -> None:
+        self.state, self.since, self.outcomes, self.probes, self.passed = state, now, [], {}, 0
+
+    def admit(self, name: str, is_read: bool, is_confirm: bool, now: float) -> bool:
+        if is_confirm or self.state == "closed":
+            return True
+        if self.state == "open":
+            if now < self.since + self.o["open_seconds"]:
+                return False
+            self.to("half_open", now)
+        if any(at + self.o["probe_seconds"] <= now for at in self.probes.values()):
+            self.to("open", now)
+            return False
+        may_probe = is_read or now >= self.since + self.o["write_probe_seconds"]
+        if len(self.probes) + self.passed >= self.o["probes"] or not may_probe:
+            return False
+        self.probes[name] = now
+        return True
+
+    def settle(
+        self, name: str, is_confirm: bool, started: float, ended: tuple[bool | None, bool] | None, now: float
+    ) -> None:
+        if is_confirm:
+            return
+        if self.state == "closed" and ended is not None and ended[0] is not None and started >= self.since:
+            self.outcomes.append((now, *ended))
+            recent = self.outcomes[-self.o["window_calls"] :]
+            recent = [row for row in recent if row[0] > now - self.o["window_seconds"]]
+            if len(recent) >= self.o["minimum_calls"]:
+                failures, slow = (sum(row[i] for row in recent) / len(recent) for i in (1, 2))
+                if failures >= self.o["failure_rate"] or slow >= self.o["slow_rate"]:
+                    self.to("open", now)
+        elif self.state == "half_open" and name in self.probes:
+            at = self.probes.pop(name)
+            if at + self.o["probe_seconds"] <= now or (ended and ended[0] is not None and any(ended)):
+                self.to("open", now)
+            elif ended and ended[0] is False:
+                self.passed += 1
+                if self.passed >= self.o["probes"]:
+                    self.to("closed", now)
+
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "window_calls": st.integers(3, 6),
+        "window_seconds": st.sampled_from([5.0, 20.0]),
+        "minimum_calls": st.integers(1, 3),
+        "failure_rate": st.sampled_from([0.3, 0.5, 1.0]),
+        "slow_rate": st.sampled_from([0.5, 1.0]),
+        "open_seconds": st.sampled_from([3.0, 10.0]),
+        "probes": st.integers(1, 2),
+        "probe_seconds": st.sampled_from([4.0, 8.0]),
+        "write_probe_seconds": st.sampled_from([2.0, 6.0]),
+    }
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("pass_time"), st.sampled_from([1.0, 2.0, 5.0])),
+        st.tuples(st.just("admit"), st.booleans(), st.sampled_from([False, False, False, True])),
+        st.tuples(
+            st.just("settle"),
+            st.integers(0, 9),
+            st.sampled_from([None, "ok", "ok", "slow", "TIMEOUT", "TIMEOUT", "CANCELLED"]),
+        ),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(options=OPTIONS, steps=STEPS)
+def test_behaves_like_the_model(make_call: Any, make_attempt: Any, options: dict[str, Any], steps: list[Any]) -> None:
+    breaker, model = CircuitBreaker(slow_seconds=1.0, **options), Model(options)
+    now, running = 0.0, []
+    for step in steps:
+        if step[0] == "pass_time":
+            now += step[1]
+        elif step[0] == "admit":
+            _, is_read, is_confirm = step
+            call = make_call(effect="read" if is_read else "write", purpose="confirm" if is_confirm else "primary")
+            refused = breaker.admit(call, now)
+            assert (refused is None) == model.admit(call.request_id, is_read, is_confirm, now)
+            if refused is None:
+                running.append((call, now, is_confirm))
+            else:
+                assert refused.retry_after is not None and refused.retry_after >= 0
+        elif running:
+            call, started, is_confirm = running.pop(step[1] % len(running))
+            outcome = step[2]
+            ended = None
+            attempt = None
+            if outcome is not None:
+                error = outcome if outcome.isupper() else None
+                attempt = make_attempt(call, at=started, error_type=error, duration=2.0 if outcome == "slow" else 0.0)
+                ended = {"CANCELLED": (None, False), "TIMEOUT": (True, False), "slow": (False, True)}.get(
+                    outcome, (False, False)
+                )
+            breaker.settle(call, attempt, now)
+            model.settle(call.request_id, is_confirm, started, ended, now)
+        assert breaker.snapshot(now).state == model.state
+
+
+@settings(max_examples=100, deadline=None)
+@given(options=OPTIONS, steps=STEPS)
+def test_never_sticks(make_call: Any, make_attempt: Any, options: dict[str, Any], steps: list[Any]) -> None:
+    """Whatever happened and whatever is still out, patience and one good read close every circuit."""
+    breaker = CircuitBreaker(slow_seconds=1.0, **options)
+    now = 0.0
+    for step in steps:
+        now += step[1] if step[0] == "pass_time" else 0.0
+        call = make_call()
+        if step[0] != "pass_time" and breaker.admit(call, now) is None and step[0] == "settle":
+            breaker.settle(call, make_attempt(call, at=now, error_type="TIMEOUT"), now)
+    for _ in range(6):
+        now += options["open_seconds"] + options["probe_seconds"]
+        call = make_call()
+        if breaker.admit(call, now) is None:
+            breaker.settle(call, make_attempt(call, at=now), now)
+    assert breaker.snapshot(now).state == "closed"
