@@ -18,6 +18,8 @@ __all__ = [
     "Done",
     "Enter",
     "Event",
+    "Gap",
+    "Head",
     "Identity",
     "Move",
     "Note",
@@ -191,6 +193,25 @@ class StoredEvent:
     kind: str
     at: float
     payload: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last event of a task's chain."""
+
+    task_id: str
+    seq: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Events `first` to `last` of a task that were pruned on purpose; `hash` is the hash of event `last`."""
+
+    task_id: str
+    first: int
+    last: int
     hash: bytes
 
 

@@ -1,0 +1,1 @@
+"""The ledger: what a store promises, and the stores that keep it."""

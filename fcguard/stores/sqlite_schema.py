@@ -1,0 +1,219 @@
+"""The tables of the SQLite ledger, its numbered migrations, and the pragmas that make a commit durable."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from fcguard.errors import StoreCorrupt, StoreError, StoreTooNew, StoreUnavailable
+
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "SCHEMA_VERSION", "begin", "connect", "translate"]
+
+APPLICATION_ID: Final = 0x66636C67
+"""`fclg`: how a SQLite file says that it is a ledger."""
+
+_OPEN: Final = "state IN ('PREPARED','STARTED','UNCERTAIN','CONFIRMING','PARKED')"
+
+_V1: Final = f"""
+CREATE TABLE fc_meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE fc_heads (
+  task INTEGER PRIMARY KEY, task_id TEXT NOT NULL UNIQUE, seq INTEGER NOT NULL, hash BLOB NOT NULL
+);
+CREATE TABLE fc_gaps (
+  task INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (task, first)
+) WITHOUT ROWID;
+CREATE TABLE fc_calls (
+  request_id TEXT PRIMARY KEY, task INTEGER NOT NULL, tool TEXT NOT NULL, tool_version TEXT NOT NULL, effect TEXT NOT NULL,
+  purpose TEXT NOT NULL, step INTEGER, parent_id TEXT, tenant TEXT, digest TEXT NOT NULL, idempotency_scope TEXT,
+  idempotency_key TEXT, effect_key TEXT, settle REAL, entered INTEGER NOT NULL, state TEXT NOT NULL,
+  version INTEGER NOT NULL, attempt INTEGER NOT NULL, created_at REAL NOT NULL, updated_at REAL NOT NULL, owner TEXT,
+  lease_until REAL, next_at REAL, settle_until REAL, last_seq INTEGER NOT NULL, result_seq INTEGER
+) WITHOUT ROWID;
+CREATE INDEX fc_calls_open ON fc_calls (state) WHERE {_OPEN};
+CREATE UNIQUE INDEX fc_calls_key ON fc_calls (ifnull(idempotency_scope, ''), idempotency_key)
+  WHERE idempotency_key IS NOT NULL AND entered = 0 AND state NOT IN ('REJECTED','FAILED');
+CREATE UNIQUE INDEX fc_calls_effect ON fc_calls (effect_key) WHERE effect_key IS NOT NULL AND {_OPEN};
+CREATE TABLE fc_events (
+  id INTEGER PRIMARY KEY, task INTEGER NOT NULL, seq INTEGER NOT NULL, request_id TEXT NOT NULL, kind TEXT NOT NULL,
+  at REAL NOT NULL, back INTEGER, payload BLOB NOT NULL, hash BLOB NOT NULL, UNIQUE (task, seq)
+);
+CREATE TABLE fc_blobs (
+  digest TEXT PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL, created_at REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE fc_owners (
+  id TEXT PRIMARY KEY, host TEXT NOT NULL, boot TEXT NOT NULL, pid INTEGER NOT NULL, started INTEGER NOT NULL,
+  seen_at REAL NOT NULL, ended_at REAL
+) WITHOUT ROWID;
+CREATE TRIGGER fc_events_no_update BEFORE UPDATE ON fc_events
+BEGIN SELECT RAISE(ABORT, 'fcguard: events are append-only'); END;
+CREATE TRIGGER fc_events_no_delete BEFORE DELETE ON fc_events
+WHEN NOT EXISTS (SELECT 1 FROM fc_meta WHERE key = 'pruning')
+BEGIN SELECT RAISE(ABORT, 'fcguard: events are append-only'); END;
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_V1,)
+"""Script `n` brings a ledger from version `n` to `n + 1`. Only ever appended to."""
+
+SCHEMA_VERSION: Final = len(MIGRATIONS)
+
+_UNAVAILABLE: Final = {
+    sqlite3.SQLITE_FULL: "the disk is full; free space and call again",
+    sqlite3.SQLITE_IOERR: "the disk failed to read or write; check it, then call again",
+    sqlite3.SQLITE_READONLY: "it is read-only; make the file and its directory writable",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check the path, its permissions and free file handles",
+    sqlite3.SQLITE_PERM: "access is denied; check permissions",
+    sqlite3.SQLITE_AUTH: "access is denied; check permissions",
+    sqlite3.SQLITE_BUSY: "another process holds it; raise busy_timeout or look for a stuck writer",
+    sqlite3.SQLITE_LOCKED: "another connection holds it; raise busy_timeout or look for a stuck writer",
+    sqlite3.SQLITE_PROTOCOL: "another process holds its lock; look for a stuck writer",
+    sqlite3.SQLITE_NOMEM: "memory ran out",
+    sqlite3.SQLITE_NOLFS: "the file system cannot hold so large a file",
+    sqlite3.SQLITE_INTERRUPT: "the operation was interrupted; call again",
+}
+
+
+def translate(error: sqlite3.Error, path: str) -> StoreError:
+    """Turn an error of SQLite into one of the library's, that says what to do."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = None if code is None else code & 0xFF
+    result: StoreError
+    if primary in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        result = StoreCorrupt(
+            f"{path!r} is not a whole ledger ({error}); keep the file, restore a copy, run `fcguard verify`"
+        )
+    elif primary in _UNAVAILABLE:
+        result = StoreUnavailable(f"the ledger {path!r} did not take the record: {_UNAVAILABLE[primary]} ({error})")
+    else:
+        result = StoreError(f"the ledger {path!r} failed: {type(error).__name__}: {error}")
+    result.__cause__ = error
+    return result
+
+
+def connect(path: str, *, synchronous: str, busy_timeout: float, create: bool) -> sqlite3.Connection:
+    """Open a ledger, create or migrate it where needed, and check that the pragmas took hold.
+
+    Raises:
+        StoreError: see `translate`; also `StoreTooNew`, and `StoreCorrupt` for a database of another program.
+        sqlite3.Error: the medium failed.
+    """
+    if not create and not os.path.exists(path):
+        raise StoreUnavailable(f"there is no ledger at {path!r}; check the path")
+    _make_parent(path)
+    deadline = time.monotonic() + busy_timeout
+    while True:
+        try:
+            return _connect_once(path, synchronous, busy_timeout)
+        except sqlite3.OperationalError as error:
+            # Turning WAL on does not wait for other processes that are opening the same new file.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(random.uniform(0.001, 0.02))
+
+
+def _connect_once(path: str, synchronous: str, busy_timeout: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+    try:
+        _identify(connection, path)
+        _set_pragmas(connection, path, synchronous)
+        _migrate(connection, busy_timeout)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make_parent(path: str) -> None:
+    parent = Path(path).absolute().parent
+    if parent.is_dir():
+        return
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(parent.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)  # or a power cut takes the new directory, and the ledger in it
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise StoreUnavailable(f"the directory of the ledger {path!r} cannot be made: {error}") from error
+
+
+def _identify(connection: sqlite3.Connection, path: str) -> None:
+    connection.execute("BEGIN")
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    connection.execute("COMMIT")
+    if application == APPLICATION_ID:
+        if version > SCHEMA_VERSION:
+            raise StoreTooNew(
+                f"the ledger {path!r} has schema {version}, this fcguard knows {SCHEMA_VERSION}; upgrade fcguard to read it"
+            )
+        return
+    if application or version or tables:
+        raise StoreCorrupt(f"{path!r} is a database of another program; give the ledger a file of its own")
+
+
+def _set_pragmas(connection: sqlite3.Connection, path: str, synchronous: str) -> None:
+    wanted = {"NORMAL": 1, "FULL": 2, "EXTRA": 3}[synchronous]
+    (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+    connection.execute(f"PRAGMA synchronous={synchronous}")
+    connection.execute("PRAGMA mmap_size=0")
+    connection.execute("PRAGMA foreign_keys=OFF")
+    (got,) = connection.execute("PRAGMA synchronous").fetchone()
+    mapped = connection.execute("PRAGMA mmap_size").fetchone()
+    if mode != "wal" or got != wanted or (mapped is not None and mapped[0]):
+        raise StoreUnavailable(
+            f"the ledger {path!r} cannot be made durable here: journal_mode={mode!r}, synchronous={got}; "
+            "use a local file system that supports WAL"
+        )
+
+
+def _migrate(connection: sqlite3.Connection, busy_timeout: float) -> None:
+    if connection.execute("PRAGMA user_version").fetchone()[0] >= SCHEMA_VERSION:
+        return
+    begin(connection, busy_timeout)
+    try:
+        # Read again: another process may have been faster.
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+            for statement in _statements(script):
+                connection.execute(statement)
+            connection.execute("INSERT OR REPLACE INTO fc_meta VALUES ('schema', ?)", (number,))
+            connection.execute(f"PRAGMA user_version={number}")
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _statements(script: str) -> list[str]:
+    statements, current = [], ""
+    for line in script.splitlines():
+        current += line + "\n"
+        if sqlite3.complete_statement(current):
+            statements.append(current)
+            current = ""
+    return statements
+
+
+def begin(connection: sqlite3.Connection, busy_timeout: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Begin a transaction that may write, waiting for other processes up to `busy_timeout` seconds.
+
+    SQLite's own waiting doubles its pauses, so that one process can starve beside busy ones; short random pauses are fair.
+    """
+    deadline = time.monotonic() + busy_timeout
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+            sleep(random.uniform(0.0002, 0.003))
