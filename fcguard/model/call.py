@@ -11,6 +11,7 @@ from fcguard.errors import NoCurrentCallError
 from fcguard.model.evidence import Evidence
 from fcguard.model.failure import EffectState, Failure
 from fcguard.model.result import OutcomeBasis
+from fcguard.model.secrets import PLAIN_REDACTOR, Redactor
 
 if TYPE_CHECKING:
     from fcguard.model.context import Environment, TaskContext
@@ -183,9 +184,9 @@ class Call:
         "_arguments",
         "_context",
         "_intent",
-        "_recovery",
         "_result",
         "_verdict",
+        "admitted",
         "answered_by",
         "attempts",
         "basis",
@@ -199,6 +200,7 @@ class Call:
         "failure",
         "flags",
         "given",
+        "halt",
         "idempotency_key",
         "ledger_state",
         "ledger_version",
@@ -210,10 +212,10 @@ class Call:
         "prepared",
         "proposal",
         "purpose",
+        "receiver",
         "redactor",
         "request_id",
         "returned",
-        "settled_constraints",
         "span_id",
         "started",
         "started_at",
@@ -221,6 +223,7 @@ class Call:
         "task",
         "tool",
         "trace_id",
+        "waits",
     )
 
     context: TaskContext = _once("context")
@@ -228,7 +231,6 @@ class Call:
     arguments: FrozenDict = _once("arguments")
     verdict: Any = _once("verdict")
     result: ToolResult[Any] = _once("result")
-    recovery: Any = _once("recovery")
 
     def __init__(self, request_id: str, proposal: Intent, purpose: Purpose, parent: Call | None, given: TaskContext | None) -> None:
         self.request_id, self.proposal, self.purpose, self.parent, self.given = request_id, proposal, purpose, parent, given
@@ -256,9 +258,13 @@ class Call:
         self.answered_by: str | None = None
         self.blocked_by: str | None = None
         self.confirmations: tuple[Any, ...] = ()
-        self.redactor: Any = None
+        self.redactor: Redactor = PLAIN_REDACTOR
         self.observed: Any = None
         self.pause = 0.0
+        self.halt: Any = None
+        self.receiver: Any = None
+        self.waits = 0
+        self.admitted: list[Any] = []
 
     def reopen(self, *slots: str) -> None:
         """Empty slots so that their steps can run again in another environment."""
@@ -298,6 +304,11 @@ class CallInfo:
 
     def __init__(self, call: Call, attempt: Attempt, monotonic: Callable[[], float], keep: Callable[..., Evidence]) -> None:
         self._call, self._attempt, self._monotonic, self._keep = call, attempt, monotonic, keep
+
+    @property
+    def call(self) -> Call:
+        """The call itself."""
+        return self._call
 
     @property
     def request_id(self) -> str:

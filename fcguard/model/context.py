@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 __all__ = ["Bound", "Budget", "Environment", "Goal", "OutputContract", "State", "TaskContext", "Tools"]
 
 Risk = Literal["low", "medium", "high"]
+
+_GLOB: Final = frozenset("*?[")
 
 
 class _Frozen(BaseModel):
@@ -83,6 +86,13 @@ class Tools(_Frozen):
 
     allow: frozenset[str] | None = None
     write_allowed: bool = True
+
+    def admits(self, name: str) -> bool:
+        """Answer whether a tool of this exact name is on the whitelist; a glob counts only where a glob is written."""
+        allow = self.allow
+        if allow is None or name in allow:
+            return True
+        return any(fnmatchcase(name, entry) for entry in allow if _GLOB & set(entry))
 
 
 class OutputContract(_Frozen):

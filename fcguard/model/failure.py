@@ -13,6 +13,7 @@ __all__ = [
     "ErrorType",
     "Failure",
     "FailureClass",
+    "Halt",
     "Layer",
     "NextAction",
     "Problem",
@@ -234,3 +235,15 @@ class Failure:
         failure_class = fields.pop("failure_class", None) or default_class
         next_action = fields.pop("next_action", None) or default_action
         return cls(str(error_type), failure_class, message, str(next_action), layer, **fields)
+
+
+class Halt(Exception):
+    """Ends the way of a call through the steps; control flow of the pipeline, never seen by users.
+
+    Attributes:
+        failure: why the call goes no further; None if it already has its answer (a replay).
+    """
+
+    def __init__(self, failure: Failure | None) -> None:
+        self.failure = failure
+        super().__init__(failure.error_type if failure is not None else "answered")

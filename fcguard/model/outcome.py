@@ -19,7 +19,7 @@ class Signal:
         status: HTTP status, or exit code; None for `mcp`.
         method: HTTP method of the request that was answered; None if not known.
         retry_after: raw value of the `Retry-After` header.
-        redirected: whether another response (3xx) came before this one.
+        has_history: whether other answers or attempts (redirects, the client's own retries) came before this answer.
     """
 
     kind: Literal["http", "mcp", "process"]
@@ -27,7 +27,7 @@ class Signal:
     status: int | None = None
     method: str | None = None
     retry_after: str | None = None
-    redirected: bool = False
+    has_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)

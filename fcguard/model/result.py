@@ -121,7 +121,7 @@ class ToolResult(Generic[T]):
         """
         dumped = {name: getattr(self, name) for name in ENVELOPE_FIELDS}
         if mode == "json":
-            dumped["evidence"] = [item.model_dump() for item in self.evidence]
+            dumped["evidence"] = [item.as_json() for item in self.evidence]
             dumped["failure_class"] = None if self.failure_class is None else self.failure_class.value
             if self.normalized_args is not None:
                 dumped["normalized_args"] = dict(self.normalized_args)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["MASK", "Redactor", "is_secret_name", "secret_properties"]
+__all__ = ["MASK", "PLAIN_REDACTOR", "Redactor", "is_secret_name", "secret_properties"]
 
 MASK: Final = "[redacted]"
 
@@ -130,6 +130,10 @@ class Redactor:
             return match[0]
         quote = match["value"][0]
         return f"{match['head']}{quote}{MASK}{quote}"
+
+
+PLAIN_REDACTOR: Final = Redactor()
+"""Masks what is secret by name or by form alone."""
 
 
 def _pairs(value: Any) -> Iterator[tuple[str, Any]]:

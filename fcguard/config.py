@@ -1,0 +1,235 @@
+"""The frozen collaborators of a guard, and its registered tools, each prepared once."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from fcguard.arguments import ArgumentSchema
+from fcguard.arguments.signature import Converter
+from fcguard.errors import DuplicateToolError
+from fcguard.model.call import Call, Purpose
+from fcguard.model.failure import ErrorType, Failure
+from fcguard.model.secrets import PLAIN_REDACTOR, Redactor, secret_properties
+from fcguard.model.tool import Retry, Tool
+from fcguard.recovery.backoff import retry_policy
+from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
+from fcguard.results import ArtifactDirectory
+from fcguard.rules.base import is_async, rule_name
+from fcguard.stores.base import Store
+from fcguard.telemetry.observer import Observer
+
+__all__ = ["Collaborator", "Config", "Prepared", "Toolbox", "Verdict", "is_coroutine_callable"]
+
+Child = Callable[[Call, str, Mapping[str, Any], Purpose, Any], Awaitable[Call]]
+"""`(parent, tool name, arguments, purpose, io)`: runs a child call through the same pipeline."""
+
+
+def is_coroutine_callable(fn: Any) -> bool:
+    """Answer whether calling `fn` gives something to await (functions, methods, partials and callable objects)."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
+        return True
+    call = getattr(type(fn), "__call__", None) if not inspect.isroutine(fn) else None
+    return call is not None and (inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the checks of step 4 said.
+
+    Attributes:
+        passed: names of the business rules that passed, in order.
+        refused_by: name of the check that refused; None if none did.
+        approval: how the call was approved; None if it needed no approval.
+    """
+
+    passed: tuple[str, ...]
+    refused_by: str | None = None
+    approval: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Collaborator:
+    """A rule or constraint with what is known of it before any call."""
+
+    name: str
+    check: Any
+    is_async: bool
+
+    @classmethod
+    def of_rule(cls, rule: Any) -> Collaborator:
+        """Describe a rule."""
+        return cls(rule_name(rule), rule, is_async(rule))
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A tool with everything that can be decided once.
+
+    Attributes:
+        tool: the tool.
+        is_async: whether its function is awaited.
+        rules, constraints: in the order they are asked.
+        convert: turns JSON arguments into what the annotations promise; None: nothing to turn.
+        info_parameter: parameter that receives the `CallInfo`; None: none.
+        positional: parameters that only go by position.
+        names: parameters that may go by position, in order.
+        takes_receiver: a method decorated in its class: its first argument is the instance.
+        is_generator: what it returns is consumed, up to the tool's `max_items`.
+        policy: how it is retried.
+        redactor: masks its secrets.
+    """
+
+    tool: Tool
+    is_async: bool
+    rules: tuple[Collaborator, ...]
+    constraints: tuple[Any, ...]
+    convert: Converter | None = None
+    info_parameter: str | None = None
+    positional: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    takes_receiver: bool = False
+    is_generator: bool = False
+    policy: Retry = field(init=False)
+    redactor: Redactor = field(init=False)
+    secrets: frozenset[str] = field(init=False)
+    passed: tuple[str, ...] = field(init=False)
+    all_passed: Verdict = field(init=False)
+    needs_approval: bool = field(init=False)
+    _schema: ArgumentSchema | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.policy = retry_policy(self.tool)
+        self.secrets = secret_properties(self.tool.parameters, self.tool.redact)
+        self.redactor = Redactor(self.secrets) if self.secrets else PLAIN_REDACTOR
+        self.passed = tuple(rule.name for rule in self.rules)
+        self.all_passed = Verdict(self.passed)
+        tool = self.tool
+        self.needs_approval = tool.approval != "never" and (tool.approval is not None or tool.effect == "destructive")
+
+    @property
+    def schema(self) -> ArgumentSchema:
+        """The compiled argument schema (compiled at first use)."""
+        if self._schema is None:
+            tool = self.tool
+            self._schema = ArgumentSchema.compile(
+                tool.parameters, aliases=tool.aliases, normalizers=tool.normalize, hidden=tool.hidden, secret=self.secrets
+            )
+        return self._schema
+
+
+_SEPARATORS: Final = re.compile(r"[^0-9a-z]+")
+_PREFIX: Final = re.compile(r"^(?:[A-Za-z][\w-]*(?:__|[.:/]))+")
+
+
+def collapse(name: str) -> str:
+    """Answer a name without case and separators; two registered tools must not share it."""
+    return _SEPARATORS.sub("", name.lower())
+
+
+class Toolbox:
+    """The registered tools by exact name. Registering is the only change; look-up costs nothing per registered tool.
+
+    Args:
+        prefixes: transport prefixes that may stand before a tool's name.
+    """
+
+    __slots__ = ("_by_name", "_collapsed", "prefixes")
+
+    def __init__(self, prefixes: tuple[str, ...]) -> None:
+        self._by_name: dict[str, Prepared] = {}
+        self._collapsed: dict[str, str] = {}
+        self.prefixes = prefixes
+
+    def add(self, prepared: Prepared) -> None:
+        """Register a tool.
+
+        Raises:
+            DuplicateToolError: the name is taken, or differs from a taken one only in case and separators.
+        """
+        name = prepared.tool.name
+        key = collapse(name)
+        taken = self._collapsed.get(key)
+        if taken is not None:
+            why = "is registered already" if taken == name else f"cannot be told from the registered {taken!r} (case and separators do not count)"
+            raise DuplicateToolError(f"tool {name!r} {why}; give one of them another name with name=...")
+        self._by_name[name] = prepared
+        self._collapsed[key] = name
+
+    def get(self, name: str) -> Prepared | None:
+        """Look a tool up by its exact name."""
+        return self._by_name.get(name)
+
+    def __iter__(self) -> Iterator[Prepared]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def resolve(self, name: str, allowed: Callable[[str], bool]) -> Prepared | Failure:
+        """Look up a name as a model wrote it: exactly, or with a transport prefix or separators folded if exactly one tool fits."""
+        found = self._by_name.get(name)
+        if found is not None:
+            return found
+        for candidate in self._spellings(name):
+            exact = self._collapsed.get(collapse(candidate))
+            if exact is not None:
+                return self._by_name[exact]
+        known = sorted(tool for tool in self._by_name if allowed(tool))
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+        shown = known if len(known) <= 20 else [*known[:20], f"... {len(known) - 20} more"]
+        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+        return Failure.of(
+            ErrorType.TOOL_UNKNOWN,
+            f"There is no tool {name[:80]!r}.{hint} Available: {', '.join(shown) if shown else 'none'}.",
+            "intent",
+        )
+
+    def _spellings(self, name: str) -> Iterator[str]:
+        if len(name) > 256:
+            return
+        yield name
+        for prefix in self.prefixes:
+            if name.startswith(prefix) and len(name) > len(prefix):
+                yield name[len(prefix) :]
+        stripped = _SERVER.sub("", name)
+        if stripped != name:
+            yield stripped
+
+
+_SERVER: Final = re.compile(r"^(?:mcp__)?[A-Za-z0-9][\w-]*?__(?=[A-Za-z])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything a step may ask for beside the call itself.
+
+    Attributes:
+        store: the ledger.
+        observer: telemetry.
+        tools: registered tools.
+        child: runs a child call (confirm reads, fallbacks).
+        artifacts: where evidence files go.
+        table: recovery plans.
+        classifiers: the user's own, asked before a tool's and the built-in ones.
+        approver: decides about approvals; None: nobody does, so the answer is no.
+        grants: standing approvals; None: none.
+    """
+
+    store: Store
+    observer: Observer
+    tools: Toolbox
+    child: Child
+    artifacts: ArtifactDirectory
+    table: RecoveryTable = DEFAULT_TABLE
+    classifiers: tuple[Callable[[Any, Any], Any], ...] = ()
+    approver: Any = None
+    grants: Any = None
+    lease: float = 60.0

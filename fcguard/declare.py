@@ -1,0 +1,220 @@
+"""Turn a callable and its options into a prepared tool, and refuse what cannot work, with the fix in the message."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final, get_args
+
+from fcguard.arguments import ArgumentSchema
+from fcguard.arguments.signature import read_signature
+from fcguard.config import Collaborator, Prepared, is_coroutine_callable
+from fcguard.errors import ColourError, ConfigurationError
+from fcguard.model.context import BOUND_NAMES
+from fcguard.model.failure import Effect
+from fcguard.model.tool import ConfirmBy, Fallback, Retry, Tool
+from fcguard.rules.base import check_rule, is_async
+
+__all__ = ["GuardParts", "prepare_function", "prepare_tool"]
+
+_NAME: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,127}$")
+_OPTIONS: Final = frozenset(field.name for field in fields(Tool)) - {"fn", "parameters"}
+_EFFECTS: Final = get_args(Effect)
+
+
+class GuardParts:
+    """What a guard adds to each of its tools: rules that go first and constraints."""
+
+    __slots__ = ("constraints", "first_rules", "rules")
+
+    def __init__(self, first_rules: Sequence[Any], rules: Sequence[Any], constraints: Sequence[Any]) -> None:
+        self.first_rules, self.rules, self.constraints = tuple(first_rules), tuple(rules), tuple(constraints)
+
+
+def prepare_function(fn: Callable[..., Any], options: Mapping[str, Any], scope: Mapping[str, Any], parts: GuardParts) -> Prepared:
+    """Make a tool of a function from its signature.
+
+    Raises:
+        ConfigurationError: an option is unknown or wrong, or the signature cannot be used.
+    """
+    _refuse_unknown(options)
+    if isinstance(fn, (classmethod, property)):
+        raise ConfigurationError(f"{fn!r} cannot be a tool; decorate the plain function, or give guard.tool(...) the bound method")
+    if not callable(fn):
+        raise ConfigurationError(f"guard.tool was given {fn!r}; decorate a function, method or callable object")
+    name = options.get("name") or _name_of(fn)
+    receiver = _takes_receiver(fn)
+    signature = read_signature(functools.partial(fn, None) if receiver else fn, name, scope)
+    bound = {**signature.bound, **(options.get("bound") or {})}
+    given = {key: value for key, value in options.items() if key not in ("name", "bound")}
+    if given.get("description") is None:
+        given["description"] = inspect.getdoc(fn) or None
+    if isinstance(fn, functools.partial) and "description" not in options:
+        given["description"] = inspect.getdoc(fn.func) or None
+    tool = Tool(name=name, parameters=signature.parameters, fn=fn, bound=bound, **_frozen(given))
+    prepared = prepare_tool(tool, parts)
+    prepared.convert = signature.convert
+    prepared.info_parameter = signature.info_parameter
+    prepared.positional = signature.positional
+    prepared.names = signature.names
+    prepared.takes_receiver = receiver
+    return prepared
+
+
+def prepare_tool(tool: Tool, parts: GuardParts) -> Prepared:
+    """Check a tool and prepare it for a guard.
+
+    Raises:
+        ConfigurationError: something about it cannot work.
+        SchemaError: its parameters are no usable JSON Schema.
+        ColourError: an async collaborator on a sync tool.
+    """
+    _check_shape(tool)
+    colour = is_coroutine_callable(tool.fn)
+    rules = (*parts.first_rules, *parts.rules, *tool.rules)
+    for rule in tool.rules:
+        check_rule(rule, tool.parameters)
+    _check_colours(tool, rules, colour)
+    target = tool.fn.func if isinstance(tool.fn, functools.partial) else tool.fn
+    is_generator = inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
+    if is_generator and tool.max_items is None:
+        raise ConfigurationError(f"tool {tool.name!r} is a generator; say how many items it may yield: max_items=1000")
+    prepared = Prepared(
+        tool,
+        colour,
+        tuple(Collaborator.of_rule(rule) for rule in rules),
+        (*parts.constraints, *tool.constraints),
+        is_generator=is_generator,
+    )
+    _check_parameters(tool, prepared.schema)
+    return prepared
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    for option in options:
+        if option not in _OPTIONS:
+            close = difflib.get_close_matches(option, _OPTIONS, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else f"; known options: {', '.join(sorted(_OPTIONS))}"
+            raise ConfigurationError(f"guard.tool has no option {option!r}{hint}")
+
+
+def _frozen(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer options with lists as tuples, so that a tool cannot change after it was checked."""
+    as_tuple = ("business_key", "fallback", "rules", "constraints", "classifiers", "redact")
+    out = dict(options)
+    for key in as_tuple:
+        value = out.get(key)
+        if isinstance(value, str):
+            raise ConfigurationError(f"{key}={value!r} is one text; write a tuple: {key}=({value!r},)")
+        if value is not None:
+            try:
+                out[key] = tuple(value)
+            except TypeError:
+                raise ConfigurationError(f"{key}={value!r} must be a sequence") from None
+        elif key in out and key != "business_key":
+            out[key] = ()
+    tags = out.get("tags")
+    if tags is not None:
+        out["tags"] = frozenset([tags]) if isinstance(tags, str) else frozenset(tags)
+    return out
+
+
+def _name_of(fn: Any) -> str:
+    target = fn.func if isinstance(fn, functools.partial) else fn
+    name = getattr(target, "__name__", None) or type(target).__name__
+    if name == "<lambda>":
+        raise ConfigurationError("a lambda has no name; give one: guard.tool(fn, name='...')")
+    return str(name)
+
+
+def _takes_receiver(fn: Any) -> bool:
+    """Answer whether `fn` is a method that was decorated inside its class, so that its first argument is the instance."""
+    if not inspect.isfunction(fn):
+        return False
+    owner = fn.__qualname__.rpartition(".")[0]
+    if not owner or owner.endswith("<locals>"):
+        return False
+    first = next(iter(inspect.signature(fn).parameters), None)
+    return first in ("self", "cls")
+
+
+def _check_shape(tool: Tool) -> None:
+    name = tool.name
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise ConfigurationError(f"{name!r} is no tool name; use letters, digits, '_', '-', '.', starting with a letter, at most 128")
+    if not callable(tool.fn):
+        raise ConfigurationError(f"tool {name!r}: fn={tool.fn!r} is not callable")
+    if tool.effect not in _EFFECTS:
+        raise ConfigurationError(f"tool {name!r}: effect={tool.effect!r} is unknown; use one of {', '.join(_EFFECTS)}")
+    for option in ("timeout", "settle"):
+        seconds = getattr(tool, option)
+        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0):
+            raise ConfigurationError(f"tool {name!r}: {option}={seconds!r} must be seconds, zero or more")
+    if tool.timeout == 0:
+        raise ConfigurationError(f"tool {name!r}: timeout=0 lets nothing run; use None for no limit")
+    _check_recovery(tool)
+    for option in ("max_result_chars", "max_items"):
+        number = getattr(tool, option)
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            raise ConfigurationError(f"tool {name!r}: {option}={number!r} must be a whole number above 0")
+    if isinstance(tool.approval, str) and tool.approval not in ("required", "never"):
+        raise ConfigurationError(f"tool {name!r}: approval={tool.approval!r}; use 'required', 'never' or a rule")
+
+
+def _check_recovery(tool: Tool) -> None:
+    name, retry = tool.name, tool.retry
+    attempts = retry.attempts if isinstance(retry, Retry) else retry
+    if attempts is not None and (isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1):
+        raise ConfigurationError(f"tool {name!r}: retry={retry!r} must be a number of attempts above 0, or a Retry")
+    if tool.effect == "destructive" and attempts is not None and attempts > 1:
+        raise ConfigurationError(f"tool {name!r} is destructive and is never repeated; leave retry= out")
+    if tool.is_read:
+        for option in ("confirm", "settle", "business_key"):
+            if getattr(tool, option) is not None:
+                raise ConfigurationError(f"tool {name!r} only reads, so {option}= has no meaning; leave it out or declare effect='write'")
+    confirm = tool.confirm
+    confirmed_by = getattr(confirm, "__fcguard_tool__", None)
+    if confirmed_by is not None:
+        if not confirmed_by.is_read:
+            raise ConfigurationError(f"tool {name!r}: its confirm {confirmed_by.name!r} writes; a confirmation may only read")
+        raise ConfigurationError(
+            f"tool {name!r}: say what the answer of {confirmed_by.name!r} means: "
+            f"confirm=ConfirmBy({confirmed_by.name!r}, applied=lambda data: ...)"
+        )
+    if confirm is not None and not isinstance(confirm, ConfirmBy) and not callable(confirm):
+        raise ConfigurationError(f"tool {name!r}: confirm={confirm!r} must be a callable (call) -> Applied | NotApplied | ..., or a ConfirmBy")
+    for entry in tool.fallback:
+        if not isinstance(entry, (str, Fallback)):
+            raise ConfigurationError(f"tool {name!r}: fallback {entry!r} must be a tool's name or a Fallback")
+
+
+def _check_colours(tool: Tool, rules: Sequence[Any], is_async_tool: bool) -> None:
+    if is_async_tool:
+        return
+    others = [*tool.classifiers, tool.failed_when, tool.ready]
+    if not isinstance(tool.confirm, ConfirmBy):
+        others.append(tool.confirm)
+    if callable(tool.approval):
+        others.append(tool.approval)
+    for one in [*rules, *[other for other in others if other is not None]]:
+        if is_async(one) or is_coroutine_callable(one):
+            shown = getattr(one, "__name__", None) or repr(one)
+            raise ColourError(f"tool {tool.name!r} is sync, but {shown!r} is async and cannot serve it; make it sync, or the tool async")
+
+
+def _check_parameters(tool: Tool, schema: ArgumentSchema) -> None:
+    properties = tool.parameters.get("properties") or {}
+    for parameter, source in tool.bound.items():
+        if source not in BOUND_NAMES:
+            raise ConfigurationError(f"tool {tool.name!r}: bound {parameter!r} names {source!r}; use one of {', '.join(BOUND_NAMES)}")
+    is_open = tool.parameters.get("additionalProperties", True) is not False
+    named = {"business_key": tool.business_key or (), "normalize": tuple(tool.normalize), "aliases": tuple(tool.aliases)}
+    for option, parameters in named.items():
+        for parameter in parameters:
+            if parameter not in properties and not is_open:
+                known = ", ".join(properties) or "none"
+                raise ConfigurationError(f"tool {tool.name!r}: {option} names {parameter!r}, which is no parameter; parameters: {known}")

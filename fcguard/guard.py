@@ -1,0 +1,535 @@
+"""The guard: declare tools, open a task, call tools, and get one envelope whatever happens."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, TypeVar, overload
+
+from fcguard.config import Config, Prepared, Toolbox
+from fcguard.declare import GuardParts, prepare_function, prepare_tool
+from fcguard.errors import ConfigurationError, TaskError, UsageError
+from fcguard.model.call import CURRENT, Call, Purpose
+from fcguard.model.context import Budget, Environment, Goal, OutputContract, State, TaskContext, Tools
+from fcguard.model.evidence import Evidence
+from fcguard.model.identity import new_request_id
+from fcguard.model.intent import Intent
+from fcguard.model.result import ToolResult
+from fcguard.model.schemas import SchemaFormat, definitions
+from fcguard.model.task import CURRENT_TASK, Task
+from fcguard.model.tool import Tool, ToolOptions
+from fcguard.pipeline import govern
+from fcguard.recovery.confirm import CONFIRMING
+from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
+from fcguard.results import ArtifactDirectory
+from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitted
+from fcguard.runtime import AsyncioIO, BlockingIO, drive
+from fcguard.stores.base import Store
+from fcguard.stores.sqlite import SQLiteStore
+from fcguard.telemetry.observer import Observer, SilentObserver
+from fcguard.workers import Workers
+
+if sys.version_info >= (3, 12):
+    from typing import Unpack
+else:
+    from typing_extensions import Unpack
+
+__all__ = ["Guard"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_FIRST_RULES = (tool_allowed, not_forbidden, write_permitted)
+_NO_ARGUMENTS: Mapping[str, Any] = {}
+_PREFIXES = ("functions.", "tools.", "default_api:", "default_api.")
+
+
+class _Children:
+    """Runs child calls (confirm reads, fallbacks) through the same pipeline."""
+
+    __slots__ = ("_guard",)
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    async def __call__(self, parent: Call, name: str, arguments: Mapping[str, Any], purpose: Purpose, io: Any) -> Call:
+        guard = self._guard
+        call = guard._new_call(Intent(name, arguments), purpose, parent, parent.context)
+        call.task, call.step = parent.task, parent.step
+        return await govern(call, guard._config, io)
+
+    def shared_arguments(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer those of a write's arguments that a read tool also takes."""
+        prepared = self._guard._tools.get(name)
+        known = prepared.tool.parameters.get("properties", {}) if prepared is not None else {}
+        return {key: value for key, value in arguments.items() if key in known}
+
+
+class Guard:
+    """Governs the tools that are registered with it.
+
+    Args:
+        store: the ledger; None: a SQLite file, `.fcguard/ledger.db` or what `FCGUARD_LEDGER` names.
+        evidence_dir: where artifacts go; default `.fcguard/evidence`.
+        observer: telemetry; None: OpenTelemetry spans and metrics through the API, and structlog lines.
+        tracer_provider, meter_provider: for the default observer; None: the global ones.
+        rules: business rules for every tool, before the tool's own.
+        constraints: execution constraints for every tool.
+        classifiers: `(exception_or_result, call) -> ErrorType | Classified | None` for every tool.
+        recovery: the recovery table.
+        approver: decides about approvals; None: nobody does, and the answer is no.
+        grants: standing approvals.
+        prefixes: transport prefixes that a model may put before a tool's name.
+        worker_threads: most threads for sync tools that have a timeout or are called from async code; more calls queue.
+        wall, clock: wall clock and monotonic clock in seconds (for tests).
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store | None = None,
+        evidence_dir: str | os.PathLike[str] | None = None,
+        observer: Observer | None = None,
+        tracer_provider: Any = None,
+        meter_provider: Any = None,
+        rules: Sequence[Any] = (),
+        constraints: Sequence[Any] = (),
+        classifiers: Sequence[Callable[[Any, Any], Any]] = (),
+        recovery: RecoveryTable = DEFAULT_TABLE,
+        approver: Any = None,
+        grants: Any = None,
+        prefixes: Sequence[str] = _PREFIXES,
+        worker_threads: int = 128,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if worker_threads < 1:
+            raise ConfigurationError(f"worker_threads={worker_threads!r} must be at least 1")
+        self._wall, self._clock = wall, clock
+        self._tools = Toolbox(tuple(prefixes))
+        self._parts = GuardParts(_FIRST_RULES, rules, constraints)
+        self.store: Store = store if store is not None else SQLiteStore(os.environ.get("FCGUARD_LEDGER") or Path(".fcguard/ledger.db"))
+        self._artifacts = ArtifactDirectory(evidence_dir if evidence_dir is not None else Path(".fcguard/evidence"))
+        self._config = Config(
+            store=self.store,
+            observer=observer if observer is not None else SilentObserver(),
+            tools=self._tools,
+            child=_Children(self),
+            artifacts=self._artifacts,
+            table=recovery,
+            classifiers=tuple(classifiers),
+            approver=approver,
+            grants=grants,
+        )
+        workers = Workers(worker_threads)
+        self._aio = AsyncioIO(workers, self._keep, wall, clock)
+        self._io = BlockingIO(workers, self._keep, wall, clock, self._aio)
+
+    # -- declaring tools ---------------------------------------------------------------------------------------------
+
+    @overload
+    def tool(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, ToolResult[R]]]: ...
+    @overload
+    def tool(self, fn: Callable[P, R], /) -> Callable[P, ToolResult[R]]: ...
+    @overload
+    def tool(self, /, **options: Unpack[ToolOptions]) -> _Decorator: ...
+    @overload
+    def tool(self, fn: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Callable[P, Any]: ...
+
+    def tool(self, fn: Any = None, /, **options: Any) -> Any:
+        """Make a governed tool of a function, method or callable; bare, or with the options of `fcguard.Tool`.
+
+        Args:
+            fn: the callable.
+            **options: see `fcguard.Tool`; the parameters come from the signature.
+
+        Returns:
+            A function with the same name, signature and docstring that goes through the eight steps and answers a `ToolResult`
+            (a coroutine of one for an async tool). The original is its `__wrapped__`.
+
+        Raises:
+            ConfigurationError: an option or the signature cannot work; the message says how to mend it.
+        """
+        if fn is None:
+            scope = sys._getframe(1).f_locals
+            return lambda function: self._decorate(function, options, scope)
+        return self._decorate(fn, options, sys._getframe(1).f_locals)
+
+    def _decorate(self, fn: Any, options: Mapping[str, Any], scope: Mapping[str, Any]) -> Any:
+        if isinstance(fn, staticmethod):
+            return staticmethod(self._decorate(fn.__func__, options, scope))
+        prepared = prepare_function(fn, options, scope, self._parts)
+        self._tools.add(prepared)
+        return self._wrap(fn, prepared)
+
+    def register(self, tool: Tool) -> Callable[..., Any]:
+        """Register a tool that comes as JSON Schema and callable (MCP, OpenAPI, remote tools); the schema is used as it is.
+
+        Returns:
+            The governed function, as `tool` does.
+
+        Raises:
+            ConfigurationError: something about it cannot work. Faults of a foreign schema that one cannot mend are not
+                raised; they are in `guard.findings(name)`.
+        """
+        if not isinstance(tool, Tool):
+            raise ConfigurationError(f"guard.register takes a Tool, not {tool!r}; decorate functions with guard.tool")
+        prepared = prepare_tool(tool, self._parts)
+        self._tools.add(prepared)
+        return self._wrap(tool.fn, prepared)  # type: ignore[no-any-return]
+
+    def _wrap(self, fn: Any, prepared: Prepared) -> Any:
+        if prepared.is_async:
+
+            async def governed(*args: Any, **keywords: Any) -> Any:
+                call = self._from_code(prepared, args, keywords)
+                return (await govern(call, self._config, self._aio)).result
+
+        else:
+
+            def governed(*args: Any, **keywords: Any) -> Any:  # type: ignore[misc]
+                call = self._from_code(prepared, args, keywords)
+                return drive(govern(call, self._config, self._io)).result
+
+        wrapper: Any = functools.update_wrapper(governed, fn) if hasattr(fn, "__name__") else governed
+        wrapper.__wrapped__ = fn
+        wrapper.__name__ = prepared.tool.name
+        if not wrapper.__doc__:
+            wrapper.__doc__ = prepared.tool.description
+        wrapper.__fcguard_tool__ = prepared.tool
+        return wrapper
+
+    def _from_code(self, prepared: Prepared, args: tuple[Any, ...], keywords: dict[str, Any]) -> Call:
+        receiver = None
+        if prepared.takes_receiver and args:
+            receiver, args = args[0], args[1:]
+        if args:
+            keywords = _by_name(prepared, args, keywords)
+        call = self._open(Intent(prepared.tool.name, keywords), None, prepared)
+        call.receiver = receiver
+        return call
+
+    # -- tasks -------------------------------------------------------------------------------------------------------
+
+    def task(
+        self,
+        goal: str | Goal = "",
+        *,
+        context: TaskContext | None = None,
+        environment: Environment | str | None = None,
+        allow: Iterable[str] | None = None,
+        forbid: Iterable[str] = (),
+        write_allowed: bool = True,
+        state: State | None = None,
+        output: OutputContract | None = None,
+        budget: Budget | None = None,
+        task_id: str | None = None,
+        step: int | None = None,
+        risk: Literal["low", "medium", "high"] = "medium",
+        agent: str | None = None,
+        conversation_id: str | None = None,
+        actor: str | None = None,
+        roles: Iterable[str] = (),
+    ) -> _TaskScope:
+        """Open a task: what its calls may rely on and which tools they may use. Use it in a `with` statement.
+
+        It nests, and it follows the threads and asyncio tasks that fcguard starts (and those that copy the context).
+
+        Args:
+            goal: one sentence, or a whole `Goal`.
+            context: a ready `TaskContext` instead of all the others.
+            environment: an `Environment`, or just its name.
+            allow: names (or explicit globs) of the tools the task may use; None: all registered ones.
+            forbid: names or globs the task must never call.
+            write_allowed: whether tools that change the world may run.
+            task_id: id of the task; None: a new one. Give the same id again to continue a task after a restart.
+            step: fixes the step number of all calls; None: each call, or each turn of a model, is a step.
+            state, output, budget, risk, agent, conversation_id, actor, roles: see `TaskContext`.
+
+        Raises:
+            TaskError: something in it cannot be used.
+        """
+        if context is not None:
+            return _TaskScope(context if context.task_id else context.model_copy(update={"task_id": self._new_task_id()}), self._clock)
+        if isinstance(allow, str):
+            raise TaskError(f"allow={allow!r} is one text; write a set: allow={{{allow!r}}}")
+        try:
+            goal = Goal(objective=goal) if isinstance(goal, str) else goal
+            if forbid:
+                goal = goal.model_copy(update={"forbidden_actions": goal.forbidden_actions | frozenset(forbid)})
+            made = TaskContext(
+                goal=goal,
+                environment=Environment(name=environment) if isinstance(environment, str) else environment,
+                state=state or State(),
+                tools=Tools(allow=None if allow is None else frozenset(allow), write_allowed=write_allowed),
+                output=output,
+                task_id=task_id if task_id is not None else self._new_task_id(),
+                step=step,
+                risk=risk,
+                budget=budget,
+                agent=agent,
+                conversation_id=conversation_id,
+                actor=actor,
+                roles=frozenset(roles),
+            )
+        except ValueError as error:
+            raise TaskError(f"guard.task: {error}") from None
+        if not made.task_id:
+            raise TaskError("guard.task: task_id must not be empty; leave it out to get a new one")
+        return _TaskScope(made, self._clock)
+
+    def _new_task_id(self) -> str:
+        return "task-" + new_request_id(self._wall())[3:]
+
+    # -- calling -----------------------------------------------------------------------------------------------------
+
+    def call(self, name: str, arguments: Any = _NO_ARGUMENTS, *, context: TaskContext | None = None) -> ToolResult[Any]:
+        """Call a tool by name from sync code.
+
+        An async tool runs on an event loop of its own in a worker thread; tools that are tied to your loop need `acall`.
+
+        Args:
+            name: exact name of a registered tool.
+            arguments: an object, or JSON text.
+            context: instead of the running task's.
+
+        Returns:
+            The envelope, always.
+        """
+        return drive(govern(self._open(Intent(name, arguments), context), self._config, self._io)).result
+
+    async def acall(self, name: str, arguments: Any = _NO_ARGUMENTS, *, context: TaskContext | None = None) -> ToolResult[Any]:
+        """Call a tool by name from async code; a sync tool runs in a worker thread unless it is declared `inline`."""
+        return (await govern(self._open(Intent(name, arguments), context), self._config, self._aio)).result
+
+    def run(self, intent: Intent, *, context: TaskContext | None = None) -> ToolResult[Any]:
+        """Run a model's proposal from sync code.
+
+        Returns:
+            The envelope, always; for a proposal that calls nothing, a success with the model's text as data.
+        """
+        return self.run_turn([intent], context=context)[0]
+
+    async def arun(self, intent: Intent, *, context: TaskContext | None = None) -> ToolResult[Any]:
+        """Run a model's proposal from async code; see `run`."""
+        return (await self.arun_turn([intent], context=context))[0]
+
+    def run_turn(self, intents: Iterable[Intent], *, context: TaskContext | None = None) -> list[ToolResult[Any]]:
+        """Run all the calls of one model response, in order; two identical non-idempotent writes among them run once."""
+        calls = self._turn(intents, context)
+        return [
+            _said(call) if not call.proposal.call else drive(govern(call, self._config, self._io)).result for call in calls
+        ]
+
+    async def arun_turn(self, intents: Iterable[Intent], *, context: TaskContext | None = None) -> list[ToolResult[Any]]:
+        """Run all the calls of one model response from async code, in order; see `run_turn`."""
+        return [
+            _said(call) if not call.proposal.call else (await govern(call, self._config, self._aio)).result
+            for call in self._turn(intents, context)
+        ]
+
+    def step(self, source: Any, *, context: TaskContext | None = None) -> ToolResult[Any]:
+        """Ask a model for its next call, offering only the allowed tools, and run it.
+
+        Args:
+            source: an `IntentSource`: `propose(context, tools) -> Intent`; if it has `record(result)`, it is told the result.
+            context: instead of the running task's.
+        """
+        now = self._context(context)
+        result = self.run(source.propose(now, self.allowed(now)), context=context)
+        _record(source, result)
+        return result
+
+    async def astep(self, source: Any, *, context: TaskContext | None = None) -> ToolResult[Any]:
+        """Ask a model for its next call from async code, and run it; see `step`."""
+        now = self._context(context)
+        propose = getattr(source, "apropose", None)
+        if propose is None:
+            raise UsageError(f"{type(source).__name__} has no apropose(context, tools); use guard.step(...) or an async source")
+        result = await self.arun(await propose(now, self.allowed(now)), context=context)
+        _record(source, result)
+        return result
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """All registered tools, in the order they were registered."""
+        return tuple(prepared.tool for prepared in self._tools)
+
+    def allowed(self, context: TaskContext | None = None) -> tuple[Tool, ...]:
+        """Answer the tools that a context (default: the running task's) allows."""
+        now = self._context(context)
+        return tuple(tool for tool in self.tools if _is_offered(tool, now))
+
+    def schemas(self, format: SchemaFormat = "openai") -> list[dict[str, Any]]:
+        """Answer the definitions of the tools that the running task allows, in a provider's format.
+
+        Args:
+            format: `openai` (Chat Completions), `openai_responses`, `anthropic` or `mcp`.
+
+        Raises:
+            ConfigurationError: the format is unknown, or the provider would refuse a tool's name.
+        """
+        return definitions(self.allowed(), format)
+
+    def findings(self, name: str) -> tuple[Any, ...]:
+        """Answer what is odd about a tool's schema: faults of a foreign schema that were worked around."""
+        prepared = self._tools.get(name)
+        if prepared is None:
+            raise UsageError(f"there is no tool {name!r}; registered: {', '.join(tool.name for tool in self.tools) or 'none'}")
+        return prepared.schema.findings
+
+    def close(self) -> None:
+        """Finish what the ledger still has to write, and close it. Idempotent."""
+        self.store.close()
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _context(self, given: TaskContext | None) -> TaskContext:
+        if given is not None:
+            return given
+        task = CURRENT_TASK.get()
+        return task.context if task is not None else TaskContext()
+
+    def _new_call(self, intent: Intent, purpose: Purpose, parent: Call | None, given: TaskContext | None) -> Call:
+        now = self._wall()
+        call = Call(new_request_id(now), intent, purpose, parent, given)
+        call.started_at, call.started = now, self._clock()
+        return call
+
+    def _open(self, intent: Intent, context: TaskContext | None, prepared: Prepared | None = None, step: int | None = None) -> Call:
+        confirming = CONFIRMING.get()
+        if confirming is not None:
+            call = self._new_call(intent, "confirm", confirming, context or confirming.context)
+            call.task, call.step = confirming.task, confirming.step
+        else:
+            running = CURRENT.get()
+            call = self._new_call(intent, "primary", running.call if running is not None else None, context)
+            task = call.task = CURRENT_TASK.get() if context is None else None
+            call.step = step if step is not None else _next_step(task, context)
+        if prepared is None and intent.tool.__class__ is str:
+            prepared = self._tools.get(intent.tool)  # type: ignore[arg-type]
+        if prepared is not None:
+            call.prepared, call.tool, call.redactor = prepared, prepared.tool, prepared.redactor
+        return call
+
+    def _turn(self, intents: Iterable[Intent], context: TaskContext | None) -> list[Call]:
+        step = _next_step(CURRENT_TASK.get() if context is None else None, context)
+        return [self._open(intent, context, step=step) for intent in intents]
+
+    def _keep(self, call: Call, content: bytes, name: str, media_type: str, kind: str) -> Evidence:
+        tool = call.tool.name if call.tool is not None else "_unknown"
+        return self._artifacts.keep(content, media_type, "", tool=tool, request_id=call.request_id, name=name, type=kind)
+
+
+class _Decorator:
+    """Typing only: what `guard.tool(...)` with options answers."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, ToolResult[R]]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Callable[P, ToolResult[R]]: ...
+    def __call__(self, fn: Any, /) -> Any:  # pragma: no cover - typing only
+        return fn
+
+
+class _TaskScope:
+    """A task that is entered with `with` (also inside async code); once."""
+
+    __slots__ = ("_clock", "_context", "_token")
+
+    def __init__(self, context: TaskContext, clock: Callable[[], float]) -> None:
+        self._context, self._clock = context, clock
+        self._token: Any = None
+
+    @property
+    def context(self) -> TaskContext:
+        """What the task's calls may rely on."""
+        return self._context
+
+    def __enter__(self) -> Task:
+        if self._token is not None:
+            raise TaskError("this guard.task(...) was entered already; open a new one")
+        task = Task(self._context, self._clock())
+        self._token = CURRENT_TASK.set(task)
+        return task
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._token is None or self._token == "left":
+            raise TaskError("this guard.task(...) was left without being entered")
+        token, self._token = self._token, "left"
+        try:
+            CURRENT_TASK.reset(token)
+        except ValueError:
+            raise TaskError("guard.task(...) must be left where it was entered: in the same thread or asyncio task") from None
+
+
+def _next_step(task: Task | None, context: TaskContext | None) -> int | None:
+    if context is not None:
+        return context.step
+    if task is None:
+        return None
+    if task.context.step is not None:
+        return task.context.step
+    task.step += 1
+    return task.step
+
+
+def _by_name(prepared: Prepared, args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+    """Give positional arguments their names; what has none becomes a key that the schema refuses, not an exception."""
+    named = dict(zip(prepared.names, args, strict=False))
+    for position, value in enumerate(args[len(prepared.names) :], start=len(prepared.names) + 1):
+        named[f"argument {position}"] = value
+    for name, value in keywords.items():
+        named[f"{name} (given twice)" if name in named else name] = value
+    return named
+
+
+def _is_offered(tool: Tool, context: TaskContext) -> bool:
+    if not context.tools.admits(tool.name) or not (tool.is_read or (context.tools.write_allowed and context.task_id)):
+        return False
+    forbidden = Tools(allow=context.goal.forbidden_actions)
+    return not (context.goal.forbidden_actions and forbidden.admits(tool.name))
+
+
+def _record(source: Any, result: ToolResult[Any]) -> None:
+    record = getattr(source, "record", None)
+    if record is not None:
+        record(result)
+
+
+def _said(call: Call) -> ToolResult[Any]:
+    """Answer the envelope of a proposal that calls no tool: what the model said is the data."""
+    return ToolResult(
+        success=True,
+        error_type=None,
+        retryable=False,
+        tool_name="none",
+        request_id=call.request_id,
+        normalized_args=None,
+        data=call.proposal.text,
+        evidence=(),
+        message="The model called no tool.",
+        next_action="continue",
+        failure_class=None,
+        effect="none",
+        outcome_basis="returned",
+        attempts=0,
+        duration_ms=0.0,
+        trace_id=None,
+        tool_version="",
+        task_id=None,
+        step=call.step,
+    )

@@ -1,0 +1,73 @@
+"""Find out whether an uncertain write is in the system, and whether it may be sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+from fcguard.io import IO
+from fcguard.model.call import Attempt, Call
+from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, Inconclusive, NotApplied
+from fcguard.model.tool import ConfirmBy
+
+__all__ = ["CONFIRMING", "ask_confirmation", "licence_to_retry", "settled_at"]
+
+CONFIRMING: Final[ContextVar[Call | None]] = ContextVar("fcguard_confirming", default=None)
+"""The write that is being confirmed; calls made meanwhile are its recorded child calls."""
+
+
+async def ask_confirmation(call: Call, child: Any, io: IO) -> Confirmation:
+    """Run the tool's `confirm` once; whatever goes wrong in it is `Inconclusive`, never an answer."""
+    confirm = call.prepared.tool.confirm
+    if confirm is None:
+        return Inconclusive("the tool declares no confirm")
+    token = CONFIRMING.set(call)
+    try:
+        if isinstance(confirm, ConfirmBy):
+            return await _by_tool(call, confirm, child, io)
+        answer = await io.call(confirm, call)
+    except NotApplied as answer:
+        return answer
+    except Exception as error:
+        return Inconclusive(f"the confirmation raised {type(error).__name__}")
+    finally:
+        CONFIRMING.reset(token)
+    if answer is NotApplied:
+        return NotApplied()
+    if isinstance(answer, (Applied, AppliedByOther, NotApplied, Inconclusive)):
+        return answer
+    return Inconclusive(f"the confirmation answered {type(answer).__name__}, not Applied, AppliedByOther, NotApplied or Inconclusive")
+
+
+async def _by_tool(call: Call, confirm: ConfirmBy, child: Any, io: IO) -> Confirmation:
+    arguments: Mapping[str, Any]
+    if confirm.arguments is not None:
+        arguments = confirm.arguments(call.arguments)
+    else:
+        arguments = child.shared_arguments(confirm.tool, call.arguments)
+    answered: Call = await child(call, confirm.tool, arguments, "confirm", io)
+    result = answered.result
+    if not result.success:
+        return Inconclusive(f"{confirm.tool} answered {result.error_type}")
+    applied = confirm.applied(result.data)
+    if applied is None:
+        return Inconclusive(f"what {confirm.tool} answered does not tell")
+    return Applied(result.data) if applied else NotApplied()
+
+
+def licence_to_retry(call: Call) -> str | None:
+    """Answer what makes a second send of this write safe after a confirmation said *not applied*; None if nothing does."""
+    tool = call.prepared.tool
+    if tool.effect == "idempotent_write":
+        return "idempotent"
+    if tool.idempotency_key:
+        return "idempotency_key"
+    if tool.conditional:
+        return "conditional"
+    return "settle" if tool.settle is not None else None
+
+
+def settled_at(call: Call, attempt: Attempt) -> float:
+    """Answer the monotonic second after which nothing that was sent can still land, unless a thread still runs."""
+    return attempt.ended + (call.prepared.tool.settle or 0.0)

@@ -1,0 +1,45 @@
+"""What a cancelled, interrupted or broken call leaves behind: never silence, never a false 'not done'."""
+
+from __future__ import annotations
+
+from fcguard.model.call import Call
+from fcguard.model.failure import ErrorType, Failure
+
+__all__ = ["interrupted"]
+
+
+def interrupted(call: Call, error: BaseException) -> None:
+    """Set the failure of a call that did not reach its end.
+
+    A write that was dispatched and not judged is uncertain; so is one whose earlier attempt was left unknown.
+    """
+    word = type(error).__name__
+    is_ours = isinstance(error, Exception)
+    attempt = call.attempts[-1] if call.attempts else None
+    is_write = call.tool is not None and not call.tool.is_read
+    if attempt is not None and attempt.failure is None:
+        attempt.error_type = ErrorType.STATE_FAILED if is_ours else ErrorType.CANCELLED
+        attempt.effect = "unknown" if is_write and attempt.was_dispatched else "none"
+        attempt.reason = f"interrupted by {word}"
+    if is_write and any(one.effect == "unknown" for one in call.attempts):
+        call.failure = Failure.of(
+            ErrorType.UNCERTAIN_RESULT,
+            "The call was interrupted after the write was sent; it is not known whether it took effect. Confirm the state first.",
+            "execute",
+            effect="unknown",
+            cause=word,
+            reason=f"interrupted by {word}",
+        )
+    elif is_ours:
+        call.failure = Failure.of(
+            ErrorType.STATE_FAILED,
+            "The guard itself failed, so the call was stopped. This is a fault of the platform, not of the call.",
+            "execute",
+            cause=word,
+            reason=f"{word} inside the guard",
+        )
+    else:
+        call.failure = Failure.of(
+            ErrorType.CANCELLED, "The call was cancelled.", "execute", cause=word, reason=f"interrupted by {word}"
+        )
+    call.basis = None

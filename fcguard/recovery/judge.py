@@ -1,0 +1,127 @@
+"""Say what a returned value or a raised exception means for this call, on the strength of proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fcguard.model.call import Attempt, Call
+from fcguard.model.failure import TAXONOMY, EffectState, ErrorType, Failure, FailureClass, Violation
+from fcguard.model.outcome import Signal
+from fcguard.recovery.classify import Classified, classify_exception, classify_signal
+
+__all__ = ["judge_error", "judge_returned"]
+
+Classifier = Callable[[Any, Any], Any]
+
+
+def judge_error(call: Call, attempt: Attempt, classifiers: Sequence[Classifier], now: float) -> Failure:
+    """Classify what an attempt raised; an unproved failure of a non-idempotent write is `UNCERTAIN_RESULT`."""
+    error = attempt.error
+    assert error is not None, "judge_error is for attempts that raised"
+    if not attempt.was_dispatched:
+        never = Classified(ErrorType.RESOURCE_EXHAUSTED, "not_sent", str(error), "no worker thread was free")
+        return _failure(call, attempt, never, type(error).__name__)
+    own = _ask(call, error, classifiers)
+    found = own if own is not None else classify_exception(error, now=now)
+    return _failure(call, attempt, found, type(error).__name__)
+
+
+def judge_returned(call: Call, attempt: Attempt, signal: Signal | None, classifiers: Sequence[Classifier], now: float) -> Failure | None:
+    """Answer the failure that a returned value means, or None: only declared rules and known shapes make it one."""
+    tool = call.prepared.tool
+    own = _ask(call, attempt.value, classifiers)
+    if own is not None:
+        return _failure(call, attempt, own, None)
+    if tool.failed_when is not None:
+        declared = _declared(call, attempt)
+        if declared is not None:
+            return declared
+    if signal is not None:
+        return _failure(call, attempt, classify_signal(signal, now=now), None)
+    return None
+
+
+def _ask(call: Call, outcome: Any, classifiers: Sequence[Classifier]) -> Classified | None:
+    tool = call.prepared.tool
+    for classifier in (*tool.classifiers, *classifiers):
+        try:
+            answer = classifier(outcome, call)
+        except Exception as error:
+            call.flag(f"classifier_failed:{type(error).__name__}")
+            continue
+        if isinstance(answer, Classified):
+            return answer
+        if answer is not None:
+            word = str(answer)
+            if word in ErrorType.__members__:
+                return Classified(word, "unknown", "", "classified by the tool's own classifier")
+            call.flag("classifier_answer_unknown")
+    return None
+
+
+def _declared(call: Call, attempt: Attempt) -> Failure | None:
+    failed_when = call.prepared.tool.failed_when
+    try:
+        answer = failed_when(attempt.value)
+    except Exception as error:
+        call.flag(f"failed_when_raised:{type(error).__name__}")
+        return None
+    if not answer:
+        return None
+    if isinstance(answer, Violation):
+        found = Classified(answer.code, "refused", answer.message, "declared by failed_when")
+        failure = _failure(call, attempt, found, None)
+        if failure.error_type != answer.code:
+            return failure
+        return Failure.of(
+            answer.code,
+            answer.message,
+            "result",
+            failure_class=answer.failure_class or failure.failure_class,
+            next_action=answer.next_action,
+            effect=failure.effect,
+            retry_after=answer.retry_after,
+            reason="declared by failed_when",
+        )
+    if isinstance(answer, Classified):
+        return _failure(call, attempt, answer, None)
+    message = answer if isinstance(answer, str) else "The tool reported that it did not do what was asked."
+    return _failure(call, attempt, Classified(ErrorType.TOOL_ERROR, "refused", message, "declared by failed_when"), None)
+
+
+def _failure(call: Call, attempt: Attempt, found: Classified, cause: str | None) -> Failure:
+    tool = call.prepared.tool
+    attempt.error_type = str(found.error_type)
+    attempt.reason = found.reason
+    effect = _effect(tool.effect, found.proof)
+    attempt.effect = effect
+    message = call.redactor.text(found.message or f"{tool.name} failed: {found.error_type}.")
+    known = TAXONOMY.get(found.error_type)  # type: ignore[call-overload]
+    is_platform = known is not None and known[0] in (FailureClass.PLATFORM, FailureClass.CONTROL)
+    if effect == "unknown" and tool.effect in ("write", "destructive") and not is_platform:
+        return Failure.of(
+            ErrorType.UNCERTAIN_RESULT,
+            f"It is not known whether {tool.name} took effect ({found.error_type}: {message}) Do not repeat it; confirm the state first.",
+            "execute",
+            effect="unknown",
+            retry_after=found.retry_after,
+            cause=cause,
+            reason=f"{found.error_type}: {found.reason}",
+        )
+    return Failure.of(
+        found.error_type,
+        message,
+        "execute",
+        failure_class=None if known else FailureClass.TOOL,
+        effect=effect,
+        retry_after=found.retry_after,
+        cause=cause,
+        reason=found.reason,
+    )
+
+
+def _effect(effect: str, proof: str) -> EffectState:
+    if effect == "read":
+        return "none"
+    return "unknown" if proof == "unknown" else "not_applied"

@@ -1,0 +1,149 @@
+"""The recovery table: which actions follow a failure, in order, by failure class and effect of the tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from fcguard.errors import ConfigurationError
+from fcguard.model.failure import TAXONOMY, Effect, ErrorType, Failure, FailureClass, NextAction
+
+__all__ = ["DEFAULT_TABLE", "EFFECTS", "Action", "Plan", "RecoveryTable", "is_retryable"]
+
+Action = Literal["retry", "confirm", "wait", "switch", "fallback", "stop"]
+"""retry: the same arguments again · confirm: read the state first · wait: until the environment is ready · switch: to the
+next environment · fallback: another tool answers · stop: report reason, evidence and next action."""
+
+Plan: TypeAlias = tuple[Action, ...]
+"""Actions in the order they are tried; the last is always `stop`."""
+
+EFFECTS: Final[tuple[Effect, ...]] = get_args(Effect)
+
+_STOP: Final[Plan] = ("stop",)
+_RETRY: Final[Plan] = ("retry", "fallback", "stop")
+_WAIT: Final[Plan] = ("wait", "switch", "stop")
+_CONFIRM: Final[Plan] = ("confirm", "stop")
+_FALLBACK: Final[Plan] = ("fallback", "stop")
+
+_C = FailureClass
+
+
+def _row(read: Plan, idempotent_write: Plan, write: Plan, destructive: Plan) -> dict[Effect, Plan]:
+    return {"read": read, "idempotent_write": idempotent_write, "write": write, "destructive": destructive}
+
+
+_CLASSES: Final[dict[FailureClass, dict[Effect, Plan]]] = {
+    _C.PARAMETER: _row(_STOP, _STOP, _STOP, _STOP),
+    _C.POLICY: _row(_STOP, _STOP, _STOP, _STOP),
+    # A write reaches this row only when it is proved not to have been applied; otherwise it is UNCERTAIN.
+    _C.AVAILABILITY: _row(_RETRY, _RETRY, _RETRY, _STOP),
+    _C.ENVIRONMENT: _row(_WAIT, _WAIT, _WAIT, _STOP),
+    _C.UNCERTAIN: _row(_RETRY, _CONFIRM, _CONFIRM, _CONFIRM),
+    _C.TOOL: _row(_FALLBACK, _STOP, _STOP, _STOP),
+    _C.CONTROL: _row(_STOP, _STOP, _STOP, _STOP),
+    _C.PLATFORM: _row(_STOP, _STOP, _STOP, _STOP),
+}
+
+_TYPES: Final[dict[str, dict[Effect, Plan]]] = {
+    ErrorType.TENANT_FROZEN: _row(_STOP, _STOP, _STOP, _STOP),
+    ErrorType.QUIET_WINDOW: _row(_STOP, _STOP, _STOP, _STOP),
+    ErrorType.CIRCUIT_OPEN: _row(_FALLBACK, _FALLBACK, _FALLBACK, _STOP),
+    ErrorType.RESULT_INVALID: _row(_FALLBACK, _STOP, _STOP, _STOP),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryTable:
+    """Maps every failure to a plan; total by construction, replaceable by row.
+
+    Attributes:
+        classes: plans by failure class and effect; holds every pair.
+        types: plans that go before, by error type (built-in or a rule's own code) and effect.
+    """
+
+    classes: Mapping[FailureClass, Mapping[Effect, Plan]]
+    types: Mapping[str, Mapping[Effect, Plan]]
+
+    def __post_init__(self) -> None:
+        missing = [(row, effect) for row in FailureClass for effect in EFFECTS if effect not in self.classes.get(row, {})]
+        if missing:
+            raise ConfigurationError(f"the recovery table has no plan for {missing}; give one for each class and effect")
+        for name, plans in [*self.classes.items(), *self.types.items()]:
+            for effect, plan in plans.items():
+                _check_plan(f"{name} x {effect}", plan, effect)
+
+    def plan_for(self, failure: Failure, effect: Effect) -> Plan:
+        """Look the plan up: the error type's own row first, then its class."""
+        own = self.types.get(failure.error_type)
+        if own is not None and effect in own:
+            return own[effect]
+        return self.classes[failure.failure_class][effect]
+
+    def replacing(self, name: str, plans: Mapping[Effect, Plan]) -> RecoveryTable:
+        """Answer a table with other plans for one failure class or error type.
+
+        Args:
+            name: a failure class, a built-in error type, or a rule's own code.
+            plans: plans by effect; effects that are not named keep theirs.
+
+        Raises:
+            ConfigurationError: a plan does not end in `stop`, or would repeat a destructive call.
+        """
+        if name in FailureClass.__members__:
+            row = FailureClass(name)
+            return RecoveryTable({**self.classes, row: {**self.classes[row], **plans}}, self.types)
+        return RecoveryTable(self.classes, {**self.types, name: {**self.types.get(name, {}), **plans}})
+
+    def rows(self) -> Iterator[tuple[str, str, Effect, Plan]]:
+        """Yield every (class, error type or `*`, effect, plan), for people."""
+        for row in FailureClass:
+            for effect in EFFECTS:
+                yield row.value, "*", effect, self.classes[row][effect]
+        for name, plans in self.types.items():
+            known = TAXONOMY.get(name)  # type: ignore[call-overload]
+            for effect, plan in plans.items():
+                yield known[0].value if known else "", str(name), effect, plan
+
+    def render(self) -> str:
+        """Answer the table as Markdown."""
+        lines = ["| class | error type | " + " | ".join(EFFECTS) + " |", "|---|---|" + "---|" * len(EFFECTS)]
+        for row in FailureClass:
+            lines.append(f"| {row} | any | " + " | ".join(" → ".join(self.classes[row][effect]) for effect in EFFECTS) + " |")
+        for name, plans in self.types.items():
+            known = TAXONOMY.get(name)  # type: ignore[call-overload]
+            row_name = known[0].value if known else "own"
+            cells = [" → ".join(plans[effect]) if effect in plans else "(class)" for effect in EFFECTS]
+            lines.append(f"| {row_name} | {name} | " + " | ".join(cells) + " |")
+        return "\n".join(lines)
+
+
+def _check_plan(where: str, plan: Plan, effect: Effect) -> None:
+    actions = get_args(Action)
+    if not plan or plan[-1] != "stop" or any(action not in actions for action in plan):
+        raise ConfigurationError(f"the plan for {where} must be words of {actions} and end in 'stop', not {plan!r}")
+    if effect == "destructive" and ("retry" in plan or "fallback" in plan):
+        raise ConfigurationError(f"the plan for {where} repeats a destructive call; use ('confirm', 'stop') or ('stop',)")
+    if effect == "write" and "UNCERTAIN" in where and plan[0] != "stop" and plan[0] != "confirm":
+        raise ConfigurationError(f"the plan for {where} must confirm first: an uncertain write may have been applied")
+
+
+DEFAULT_TABLE: Final = RecoveryTable(_CLASSES, _TYPES)
+
+_AGAIN_LATER: Final = frozenset({FailureClass.AVAILABILITY, FailureClass.ENVIRONMENT})
+_NEVER_AGAIN: Final[frozenset[str]] = frozenset({ErrorType.TENANT_FROZEN})
+_MAY_ASK_AGAIN: Final = frozenset({NextAction.RETRY_LATER.value, NextAction.WAIT_ENVIRONMENT.value})
+
+
+def is_retryable(failure: Failure, effect: Effect) -> bool:
+    """Answer whether the same call with the same arguments may be sent again without risk.
+
+    Availability and environment failures are, unless a write's effect is unknown and the write is not idempotent; the rest is not.
+    """
+    if failure.retryable is not None:
+        return failure.retryable
+    if failure.failure_class not in _AGAIN_LATER or failure.error_type in _NEVER_AGAIN:
+        return False
+    if effect in ("read", "idempotent_write"):
+        return True
+    return failure.effect in ("none", "not_applied")

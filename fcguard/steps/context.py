@@ -1,0 +1,31 @@
+"""Step 1: assemble what the call may rely on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fcguard.config import Config
+from fcguard.io import IO
+from fcguard.model.call import Call
+from fcguard.model.context import TaskContext
+
+__all__ = ["assemble_context"]
+
+_OUTSIDE: Final = TaskContext()
+
+
+async def assemble_context(call: Call, config: Config, io: IO) -> None:
+    """Fill `call.context`: the given context, else the running task's, else an empty one (outside a task)."""
+    task = call.task
+    if call.given is not None:
+        call.context = call.given
+    elif task is not None:
+        call.context = task.context
+    else:
+        call.context = _OUTSIDE
+    if task is not None:
+        if call.purpose == "primary":
+            task.calls += 1
+        budget = task.context.budget
+        if budget is not None and budget.seconds is not None:
+            call.deadline = task.started + budget.seconds

@@ -1,0 +1,57 @@
+"""Step 5: run the tool once, with its intent made durable first if it writes."""
+
+from __future__ import annotations
+
+from fcguard.config import Config, Prepared
+from fcguard.io import IO
+from fcguard.model.call import Abandoned, Attempt, Call
+from fcguard.model.failure import ErrorType, Failure, Halt
+from fcguard.stores.journal import derive_keys, start_attempt
+
+__all__ = ["execute_tool"]
+
+
+async def execute_tool(call: Call, config: Config, io: IO) -> None:
+    """Add one attempt to `call.attempts`, with what the tool returned or raised.
+
+    Raises:
+        Halt: the intent could not be recorded, the effect is open elsewhere, the answer is known already, or time is up.
+        BaseException: cancellation and interrupts pass, with the attempt kept.
+    """
+    prepared: Prepared = call.prepared
+    tool = prepared.tool
+    started = io.monotonic()
+    timeout = tool.timeout
+    if call.deadline is not None:
+        timeout = _within(call.deadline - started, timeout)
+    attempt = Attempt(len(call.attempts) + 1, io.now(), started, timeout, call.pause)
+    if not tool.is_read:
+        if call.effect_key is None and call.idempotency_key is None:
+            derive_keys(call)
+        await start_attempt(call, attempt, config.store, io, config.lease)
+        attempt.started = io.monotonic()
+    call.attempts.append(attempt)
+    task = call.task
+    if task is not None:
+        task.attempts += 1
+        task.cost += tool.cost
+    config.observer.attempt_started(call, attempt)
+    try:
+        attempt.value = await io.invoke(call, attempt, timeout)
+        attempt.returned = True
+    except Abandoned as error:
+        attempt.error, attempt.late = error, error.late
+    except Exception as error:
+        attempt.error = error
+    except BaseException as error:
+        attempt.error = error
+        raise
+    finally:
+        attempt.ended = io.monotonic()
+        attempt.duration = attempt.ended - attempt.started
+
+
+def _within(left: float, timeout: float | None) -> float:
+    if left <= 0:
+        raise Halt(Failure.of(ErrorType.BUDGET_EXHAUSTED, "The task's time is used up; nothing was sent.", "execution"))
+    return left if timeout is None else min(left, timeout)

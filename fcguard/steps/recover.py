@@ -1,0 +1,300 @@
+"""Step 7: look the plan up in one table and act on it: retry, confirm, wait, switch, fall back, or stop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum, auto
+from typing import Any, Final
+
+from fcguard.config import Config
+from fcguard.constraints.admission import release
+from fcguard.io import IO
+from fcguard.model.call import Attempt, Call
+from fcguard.model.failure import Failure, NextAction
+from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, NotApplied
+from fcguard.model.states import CallState
+from fcguard.model.tool import Fallback
+from fcguard.recovery.backoff import next_pause
+from fcguard.recovery.confirm import ask_confirmation, licence_to_retry, settled_at
+from fcguard.recovery.judge import judge_error, judge_returned
+from fcguard.results import shape
+from fcguard.stores.journal import move_call
+
+__all__ = ["recover_call"]
+
+
+class _Then(Enum):
+    AGAIN = auto()  # another attempt is due
+    NEXT = auto()  # this action did not help; try the plan's next one
+    DONE = auto()  # the call has its answer
+
+
+_BEFORE_DISPATCH: Final = frozenset({"wait", "switch", "fallback"})
+_MOST_WAITS: Final = 3
+
+
+async def recover_call(call: Call, config: Config, io: IO) -> bool:
+    """Take the attempt's judgement, or what halted the call before it was sent, and act on it.
+
+    Returns:
+        Whether another attempt is due (the steps from normalization on run again).
+    """
+    halt, call.halt = call.halt, None
+    if halt is not None:
+        release(call, None, io.monotonic())
+        if halt.failure is None:
+            return False
+        if call.attempts:  # refused between two attempts: what stands is the failure of the last one
+            call.flag(f"stopped_by:{halt.failure.error_type}")
+            return False
+        failure = halt.failure
+    else:
+        attempt = call.attempts[-1]
+        release(call, attempt, io.monotonic())
+        config.observer.attempt_ended(call, attempt)
+        if attempt.failure is None:
+            _succeed(call, attempt)
+            return False
+        failure = attempt.failure
+        if attempt.effect == "unknown":
+            await move_call(call, CallState.UNCERTAIN, "uncertain", attempt.summary(), config.store, io)
+    call.failure = failure
+    return await _act(call, failure, halt is not None, config, io)
+
+
+async def _act(call: Call, failure: Failure, is_halted: bool, config: Config, io: IO) -> bool:
+    if call.tool is None:
+        return False
+    for action in config.table.plan_for(failure, call.tool.effect):
+        if action == "stop" or (is_halted and action not in _BEFORE_DISPATCH):
+            continue
+        then = await _ACTIONS[action](call, failure, config, io)
+        if then is not _Then.NEXT:
+            return then is _Then.AGAIN
+    return False
+
+
+def _succeed(call: Call, attempt: Attempt) -> None:
+    call.failure = None
+    call.effect = attempt.effect
+    call.basis = "returned"
+
+
+async def _retry(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
+    pause = next_pause(call, call.prepared.policy, io.monotonic(), failure.retry_after)
+    if pause is None:
+        return _Then.NEXT
+    config.observer.recovery_started(call, "retry")
+    if pause > 0:
+        await io.sleep(pause)
+    call.pause = pause
+    config.observer.recovery_ended(call, "retry", "again")
+    return _Then.AGAIN
+
+
+async def _confirm(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
+    attempt = call.attempts[-1]
+    config.observer.recovery_started(call, "confirm")
+    await move_call(call, CallState.CONFIRMING, "confirming", {"attempt": attempt.number}, config.store, io)
+    answer = await _ask(call, attempt, config, io)
+    if isinstance(answer, NotApplied) and licence_to_retry(call) == "settle":
+        answer = await _ask_when_settled(call, attempt, answer, config, io)
+    then = _take(call, attempt, failure, answer, config, io)
+    words = {_Then.AGAIN: "not_applied", _Then.DONE: "applied", _Then.NEXT: "inconclusive"}
+    config.observer.recovery_ended(call, "confirm", "not_applied" if isinstance(answer, NotApplied) else words[then])
+    if then is _Then.AGAIN and call.pause > 0:
+        await io.sleep(call.pause)
+    return then
+
+
+async def _ask(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirmation:
+    """Consult the late result first, then the tool's own confirmation; keep each answer as evidence."""
+    answer: Confirmation | None = _from_late(call, attempt, config, io)
+    source = "late result"
+    if answer is None:
+        source = "confirm"
+        answer = await ask_confirmation(call, config.child, io)
+    note: dict[str, Any] = {"at": io.now(), "source": source, "answer": type(answer).__name__}
+    reason = getattr(answer, "reason", None) or getattr(answer, "message", None)
+    if reason:
+        note["reason"] = call.redactor.text(str(reason)[:500])
+    call.confirmations = (*call.confirmations, note)
+    return answer
+
+
+def _from_late(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirmation | None:
+    late = attempt.late
+    if late is None or late.is_running:
+        return None
+    if late.has_value:
+        attempt.value = late.value
+        shaped = shape(late.value, max_chars=call.prepared.tool.max_result_chars)
+        failure = judge_returned(call, attempt, shaped.failure, config.classifiers, io.now())
+        if failure is None:
+            call.basis, call.returned = "late", late.value
+            return Applied(late.value)
+    else:
+        error, attempt.error = attempt.error, late.error
+        failure = judge_error(call, attempt, config.classifiers, io.now())
+        attempt.error = error
+    return NotApplied(failure.message) if failure.effect == "not_applied" else None
+
+
+async def _ask_when_settled(call: Call, attempt: Attempt, answer: Confirmation, config: Config, io: IO) -> Confirmation:
+    """Wait until nothing that was sent can still land, then read again: only that reading counts."""
+    until = settled_at(call, attempt)
+    left = until - io.monotonic()
+    if call.deadline is not None and until >= call.deadline:
+        return _Unsettled("the task's time ends before a sent request must have landed")
+    if left > 0:
+        await io.sleep(left)
+    if attempt.late is not None and attempt.late.is_running:
+        return _Unsettled("the abandoned function still runs and may still send")
+    return await _ask(call, attempt, config, io)
+
+
+class _Unsettled(NotApplied):
+    """Read as not applied, but too early to rely on it."""
+
+
+def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, config: Config, io: IO) -> _Then:
+    tool = call.prepared.tool
+    if isinstance(answer, Applied):
+        _take_applied(call, attempt, answer, config)
+        return _Then.DONE
+    if isinstance(answer, AppliedByOther):
+        _park(call, failure, f"The wanted state is there, but it is not known who brought it about. {answer.reason}".strip())
+        return _Then.NEXT
+    if not isinstance(answer, NotApplied):
+        _park(call, failure, f"The confirmation could not tell: {answer.reason}." if answer.reason else "The confirmation could not tell.")
+        return _Then.NEXT
+    licence = licence_to_retry(call)
+    if isinstance(answer, _Unsettled):
+        _park(call, failure, f"The effect is not there yet, but {answer.message}.")
+        return _Then.NEXT
+    if licence is None:
+        _park(call, failure, "The effect is not there yet, but a sent request may still land; the tool declares nothing that makes a repeat safe.")
+        return _Then.NEXT
+    is_proved = licence == "settle"
+    if is_proved:
+        attempt.effect = "not_applied"
+    pause = None if tool.effect == "destructive" else next_pause(call, call.prepared.policy, io.monotonic(), failure.retry_after)
+    if pause is not None:
+        call.pause = 0.0 if is_proved else pause
+        return _Then.AGAIN
+    if is_proved:
+        call.failure = _proved_not_applied(failure, attempt)
+    else:
+        _park(call, failure, "The effect is not there, and the attempts are used up.")
+    return _Then.NEXT
+
+
+def _take_applied(call: Call, attempt: Attempt, answer: Applied, config: Config) -> None:
+    tool = call.prepared.tool
+    shaped = shape(answer.data, max_chars=tool.max_result_chars, keep=config.artifacts.keeper(tool.name, call.request_id))
+    call.data = shaped.data
+    for evidence in shaped.evidence:
+        call.attach(evidence)
+    if call.basis != "late":
+        call.basis = "confirmed"
+    attempt.effect = call.effect = "applied"
+    call.failure = None
+    call.message = f"{tool.name} did not answer in time, but it took effect: {call.basis}." if attempt.error_type == "TIMEOUT" else ""
+
+
+def _park(call: Call, failure: Failure, why: str) -> None:
+    call.failure = replace(
+        failure,
+        message=call.redactor.text(f"{failure.message} {why}"),
+        next_action=NextAction.CONFIRM_STATE.value,
+        reason=f"{failure.reason}; {why}",
+    )
+
+
+def _proved_not_applied(failure: Failure, attempt: Attempt) -> Failure:
+    return Failure.of(
+        attempt.error_type or failure.error_type,
+        f"{failure.reason.partition(':')[0]}: it was confirmed that nothing was applied; the attempts are used up.",
+        "execute",
+        effect="not_applied",
+        retry_after=failure.retry_after,
+        cause=failure.cause,
+        reason=f"{failure.reason}; confirmed as not applied after the settle window",
+    )
+
+
+async def _wait(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
+    tool = call.prepared.tool
+    if tool.ready is None or call.waits >= _MOST_WAITS or _may_be_applied(call):
+        return _Then.NEXT
+    config.observer.recovery_started(call, "wait")
+    call.waits += 1
+    limit = io.monotonic() + call.prepared.policy.max_wait
+    pause = failure.retry_after or 0.2
+    is_ready = False
+    while not is_ready and io.monotonic() + pause <= limit:
+        await io.sleep(pause)
+        pause = min(pause * 2, 5.0)
+        try:
+            is_ready = bool(await io.call(tool.ready, call))
+        except Exception as error:
+            call.flag(f"ready_failed:{type(error).__name__}")
+            break
+    config.observer.recovery_ended(call, "wait", "again" if is_ready else "gave_up")
+    return _Then.AGAIN if is_ready else _Then.NEXT
+
+
+async def _switch(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
+    environment = call.context.environment
+    if environment is None or not environment.alternatives or _may_be_applied(call):
+        return _Then.NEXT
+    first, *rest = environment.alternatives
+    config.observer.recovery_started(call, "switch")
+    context = call.context.model_copy(update={"environment": first.model_copy(update={"alternatives": (*first.alternatives, *rest)})})
+    call.reopen("context", "arguments", "verdict")
+    call.context = context
+    call.flag(f"environment:{first.name}")
+    config.observer.recovery_ended(call, "switch", "again")
+    return _Then.AGAIN
+
+
+def _may_be_applied(call: Call) -> bool:
+    return any(attempt.effect in ("unknown", "applied") for attempt in call.attempts)
+
+
+async def _fall_back(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
+    tool = call.prepared.tool
+    if not tool.fallback or call.purpose == "fallback" or (not tool.is_read and _may_be_applied(call)):
+        return _Then.NEXT
+    config.observer.recovery_started(call, "fallback")
+    for entry in tool.fallback:
+        fallback = entry if isinstance(entry, Fallback) else Fallback(entry)
+        try:
+            arguments = call.arguments if fallback.arguments is None else fallback.arguments(call.arguments)
+        except Exception as error:
+            call.flag(f"fallback_arguments_failed:{type(error).__name__}")
+            continue
+        answered: Call = await config.child(call, fallback.tool, arguments, "fallback", io)
+        result = answered.result
+        call.evidence = [*call.evidence, *result.evidence]
+        if result.success:
+            call.data, call.returned = result.data, answered.returned
+            call.basis, call.effect, call.failure = "returned", result.effect, None
+            call.answered_by = result.answered_by or fallback.tool
+            call.message = f"{tool.name} was not available ({failure.error_type}); {call.answered_by} answered instead."
+            config.observer.recovery_ended(call, "fallback", "answered")
+            return _Then.DONE
+        if result.effect == "unknown":
+            call.failure = replace(failure, effect="unknown", next_action=NextAction.CONFIRM_STATE.value, message=result.message)
+            break
+    config.observer.recovery_ended(call, "fallback", "gave_up")
+    return _Then.NEXT
+
+
+_ACTIONS: Final = {
+    "retry": _retry,
+    "confirm": _confirm,
+    "wait": _wait,
+    "switch": _switch,
+    "fallback": _fall_back,
+}

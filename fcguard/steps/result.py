@@ -1,0 +1,38 @@
+"""Step 6: turn whatever the tool returned into one JSON shape, and say whether it means failure."""
+
+from __future__ import annotations
+
+from fcguard.config import Config
+from fcguard.io import IO
+from fcguard.model.call import Call
+from fcguard.recovery.judge import judge_error, judge_returned
+from fcguard.results.contract import broken_contract
+from fcguard.results import shape
+
+__all__ = ["shape_result"]
+
+
+async def shape_result(call: Call, config: Config, io: IO) -> None:
+    """Fill the attempt's judgement, and `call.data` with JSON if there is any.
+
+    What a done write returned never turns it into a failure: a broken output contract is flagged instead.
+    """
+    attempt = call.attempts[-1]
+    tool = call.prepared.tool
+    if not attempt.returned:
+        attempt.failure = judge_error(call, attempt, config.classifiers, io.now())
+        return
+    value = attempt.value
+    shaped = shape(value, max_chars=tool.max_result_chars, keep=config.artifacts.keeper(tool.name, call.request_id))
+    call.data = shaped.data
+    for evidence in shaped.evidence:
+        call.attach(evidence)
+    for note in shaped.notes:
+        call.flag(note)
+    failure = judge_returned(call, attempt, shaped.failure, config.classifiers, io.now())
+    if failure is None:
+        failure = broken_contract(call, shaped.data)
+    attempt.failure = failure
+    if failure is None:
+        attempt.effect = "none" if tool.is_read else "applied"
+        call.returned = value

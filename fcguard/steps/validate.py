@@ -1,0 +1,113 @@
+"""Step 4: three layers in order, structure, business, execution; the first that refuses ends the call."""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+from typing import Any
+
+from fcguard.approval.consult import Modified, consult
+from fcguard.config import Collaborator, Config, Prepared, Verdict
+from fcguard.constraints.admission import admit, violated
+from fcguard.io import IO
+from fcguard.model.call import Call
+from fcguard.model.failure import ErrorType, Failure, Halt, Problem
+from fcguard.model.frozen import freeze, thaw
+
+__all__ = ["validate_call"]
+
+
+async def validate_call(call: Call, config: Config, io: IO) -> None:
+    """Fill `call.verdict` before the first attempt; before every attempt ask the execution constraints.
+
+    Raises:
+        Halt: a layer refused.
+    """
+    prepared: Prepared = call.prepared
+    if not hasattr(call, "_verdict"):
+        _check_structure(call)
+        for rule in prepared.rules:
+            await _check_rule(call, rule, io)
+        approval = await _check_approval(call, config, io) if prepared.needs_approval else None
+        call.verdict = Verdict(prepared.passed, approval=approval) if approval else prepared.all_passed
+    if prepared.constraints:
+        failure = await admit(call, prepared.constraints, io)
+        if failure is not None:
+            raise Halt(failure)
+
+
+def _check_structure(call: Call) -> None:
+    normalized = call.normalized
+    if normalized.problems:
+        raise Halt(
+            Failure.of(
+                normalized.error_type,
+                normalized.message,
+                "schema",
+                next_action=normalized.next_action,
+                problems=normalized.problems,
+            )
+        )
+    convert = call.prepared.convert
+    if convert is not None:
+        problems: tuple[Problem, ...] = convert.problems(call.arguments)
+        if problems:
+            message = "; ".join(map(str, problems))
+            raise Halt(Failure.of(ErrorType.PARAM_INVALID, message, "schema", problems=problems))
+
+
+async def _check_rule(call: Call, rule: Collaborator, io: IO) -> None:
+    try:
+        answer: Any = rule.check(call) if not rule.is_async else await io.call(rule.check, call)
+        if answer is None:
+            return
+        if isawaitable(answer):
+            answer = await answer
+            if answer is None:
+                return
+    except Exception as error:
+        call.verdict = Verdict(_before(call, rule), rule.name)
+        raise Halt(
+            Failure.of(
+                ErrorType.RULE_FAILED,
+                f"The rule {rule.name!r} failed, so the call was refused. This is a fault of the platform, not of the call.",
+                "business",
+                reason=f"{rule.name} raised {type(error).__name__}",
+                cause=type(error).__name__,
+            )
+        ) from None
+    call.verdict = Verdict(_before(call, rule), rule.name)
+    raise Halt(violated(answer, rule.name, "business"))
+
+
+def _before(call: Call, rule: Collaborator) -> tuple[str, ...]:
+    names = call.prepared.passed
+    return tuple(names[: next(i for i, other in enumerate(call.prepared.rules) if other is rule)])
+
+
+async def _check_approval(call: Call, config: Config, io: IO) -> str | None:
+    answer = await consult(call, config.approver, config.grants, io, io.now())
+    if answer is None:
+        return "approved"
+    if isinstance(answer, Modified):
+        _take_modified(call, answer)
+        for rule in call.prepared.rules:
+            await _check_rule(call, rule, io)
+        return "approved with other arguments"
+    call.verdict = Verdict(call.prepared.passed, "approval")
+    raise Halt(violated(answer, "approval", "approval"))
+
+
+def _take_modified(call: Call, answer: Modified) -> None:
+    normalized = call.prepared.schema.normalize(thaw(answer.arguments), effect=call.prepared.tool.effect)
+    if normalized.value is None or normalized.problems:
+        raise Halt(
+            Failure.of(
+                ErrorType.APPROVAL_DENIED,
+                f"The arguments that the approver put in are not valid: {normalized.message}",
+                "approval",
+                problems=normalized.problems,
+            )
+        )
+    call.reopen("arguments")
+    call.normalized = normalized
+    call.arguments = freeze(normalized.value)

@@ -1,0 +1,280 @@
+"""Write a call's life into the ledger: the intent before anything is sent, each change, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fcguard.errors import StoreError
+from fcguard.io import IO
+from fcguard.model.call import Attempt, Call, Late
+from fcguard.model.failure import ErrorType, Failure, Halt, NextAction
+from fcguard.model.identity import digest_of, effect_key_of, idempotency_key_of
+from fcguard.model.states import CallState
+from fcguard.stores.base import Accepted, Blocked, Enter, Event, Identity, Move, Note, Open, Replayed, Stale, Store
+
+__all__ = ["close_call", "derive_keys", "move_call", "start_attempt", "watch_late"]
+
+_NO_TASK: Final = "-"
+
+
+def derive_keys(call: Call) -> None:
+    """Fill the keys of a write: what a server may remove duplicates by, and what blocks a second open write.
+
+    The run scope is the task; without a `business_key` it is the task's step, so that a later identical call is a new one.
+    """
+    tool, context = call.prepared.tool, call.context
+    tenant = context.environment.tenant if context.environment is not None else None
+    call.idempotency_key = idempotency_key_of(
+        tenant, tool.name, tool.version, _scope(call), call.arguments, tool.business_key
+    )
+    if tool.effect != "idempotent_write":
+        call.effect_key = effect_key_of(tenant, tool.name, call.arguments, tool.business_key)
+
+
+def _scope(call: Call) -> str:
+    task_id = call.context.task_id
+    parent = call.parent.request_id if call.parent is not None else ""
+    if call.prepared.tool.business_key is not None:
+        return f"{task_id}\x1f{parent}"
+    return f"{task_id}\x1f{parent}\x1f{call.step}"
+
+
+async def start_attempt(call: Call, attempt: Attempt, store: Store, io: IO, lease: float) -> None:
+    """Make the intent of an attempt durable; nothing may be sent before this returns.
+
+    Raises:
+        Halt: the ledger holds the answer already, the effect is still open, or the intent could not be written.
+    """
+    if call.ledger_version is None:
+        event = Event("opened", attempt.started_at, _opening(call))
+        command: Any = Open(_identity(call), CallState.STARTED, attempt.number, event, lease)
+    else:
+        event = Event(
+            "attempt",
+            attempt.started_at,
+            {"request_id": call.request_id, "number": attempt.number, "delay_s": attempt.delay},
+        )
+        command = Move(call.request_id, call.ledger_version, CallState.STARTED, attempt.number, event)
+    try:
+        answer = await io.commit(store, command)
+    except StoreError as error:
+        raise Halt(_unwritable(error)) from None
+    if isinstance(answer, Accepted):
+        call.ledger_version, call.ledger_state = answer.version, CallState.STARTED
+        return
+    if isinstance(answer, Replayed):
+        _replay(call, answer)
+        raise Halt(None)
+    raise Halt(_blocked(call, answer))
+
+
+def _unwritable(error: StoreError) -> Failure:
+    return Failure.of(
+        ErrorType.EVIDENCE_FAILED,
+        f"The intent of the write could not be recorded, so nothing was sent: {error}",
+        "execute",
+        cause=type(error).__name__,
+        reason="the ledger refused the intent",
+    )
+
+
+def _replay(call: Call, answer: Replayed) -> None:
+    call.basis = "replayed"
+    call.data = answer.result.get("data")
+    call.effect = "applied"
+    call.message = f"The same call already succeeded as {answer.request_id}; its stored result is returned and nothing was sent again."
+    call.blocked_by = answer.request_id
+
+
+def _blocked(call: Call, answer: Blocked | Stale) -> Failure:
+    if isinstance(answer, Stale):
+        return Failure.of(
+            ErrorType.CONFLICT, "Another worker took this call over; ask the ledger for its state.", "execute"
+        )
+    call.blocked_by = answer.request_id
+    if answer.reason == "conflict":
+        return Failure.of(
+            ErrorType.CONFLICT,
+            f"A call with the same business key and other arguments was made before ({answer.request_id}, {answer.state}). "
+            "Nothing was sent. Look at what that call did before you change it.",
+            "execute",
+        )
+    return Failure.of(
+        ErrorType.UNCERTAIN_RESULT,
+        f"The same write is still open as {answer.request_id} ({answer.state}): it is pending, do not repeat it. Ask for that id.",
+        "execute",
+        next_action=NextAction.CONFIRM_STATE,
+        reason=f"effect key held by {answer.request_id}",
+    )
+
+
+async def move_call(call: Call, state: CallState, kind: str, payload: Mapping[str, Any], store: Store, io: IO) -> None:
+    """Record a change on the way; a store that cannot take it is flagged, the call goes on with what is true.
+
+    Raises:
+        Halt: another worker owns the call now.
+    """
+    if call.ledger_version is None:
+        return
+    event = Event(kind, io.now(), {"request_id": call.request_id, **payload})
+    try:
+        answer = await io.commit(store, Move(call.request_id, call.ledger_version, state, len(call.attempts), event))
+    except StoreError:
+        call.flag("evidence_pending")
+        return
+    if isinstance(answer, Accepted):
+        call.ledger_version, call.ledger_state = answer.version, state
+    elif isinstance(answer, Stale):
+        raise Halt(_blocked(call, answer))
+
+
+async def close_call(call: Call, state: CallState, result: Mapping[str, Any], store: Store, io: IO) -> None:
+    """Record how the call ended.
+
+    Raises:
+        StoreError: it could not be written; the caller keeps the result and flags it.
+    """
+    now = io.now()
+    if call.ledger_version is None:
+        payload = _opening(call) | _ending(call, result)
+        await io.commit(store, Enter(_identity(call), state, len(call.attempts), Event("call", now, payload), result))
+        return
+    event = Event(
+        "outcome" if state is not CallState.PARKED else "parked",
+        now,
+        {"request_id": call.request_id, **_ending(call, result)},
+    )
+    settle = call.prepared.tool.settle
+    answer = await io.commit(
+        store,
+        Move(
+            call.request_id,
+            call.ledger_version,
+            state,
+            len(call.attempts),
+            event,
+            result,
+            next_at=now if state is CallState.UNCERTAIN else None,
+            settle_until=None
+            if settle is None or state not in (CallState.UNCERTAIN, CallState.PARKED)
+            else now + settle,
+        ),
+    )
+    if isinstance(answer, Accepted):
+        call.ledger_version, call.ledger_state = answer.version, state
+    elif isinstance(answer, Stale):
+        call.flag("taken_over")
+        await io.commit(store, Note(call.request_id, event))
+
+
+def watch_late(call: Call, attempt: Attempt, store: Store, now: Any) -> None:
+    """Have the outcome of an abandoned function appended to the ledger when it ends after all."""
+    late = attempt.late
+    if late is None or call.ledger_version is None:
+        return
+    request_id, redactor = call.request_id, call.redactor
+
+    def record(ended: Late) -> None:
+        payload: dict[str, Any] = {"request_id": request_id, "attempt": attempt.number, "returned": ended.has_value}
+        if ended.error is not None:
+            payload["error"] = type(ended.error).__name__
+        elif isinstance(ended.value, (str, int, float, bool, dict, list, type(None))):
+            payload["value"] = redactor.value(ended.value)
+        store.submit(Note(request_id, Event("late", now(), payload)), _ignore)
+
+    late.on_end(record)
+
+
+def _ignore(answer: Any) -> None:
+    """A late result that cannot be written changes nothing: the call is open in the ledger and will be confirmed."""
+
+
+def _identity(call: Call) -> Identity:
+    tool, context = call.tool, call.context
+    environment = context.environment
+    arguments = getattr(call, "arguments", None)
+    is_open = call.effect_key is not None or call.idempotency_key is not None
+    return Identity(
+        call.request_id,
+        context.task_id or _NO_TASK,
+        tool.name if tool is not None else "_unknown",
+        tool.version if tool is not None else "",
+        tool.effect if tool is not None else "read",
+        call.purpose,
+        call.step,
+        call.parent.request_id if call.parent is not None else None,
+        environment.tenant if environment is not None else None,
+        digest_of(tool.name, arguments) if is_open and tool is not None else "",
+        context.task_id or _NO_TASK if is_open else None,
+        call.idempotency_key,
+        call.effect_key,
+        tool.settle if tool is not None else None,
+    )
+
+
+def _opening(call: Call) -> dict[str, Any]:
+    context, normalized, redactor = call.context, call.normalized, call.redactor
+    environment = context.environment
+    verdict = getattr(call, "verdict", None)
+    payload: dict[str, Any] = {
+        "request_id": call.request_id,
+        "tool": call.tool.name if call.tool is not None else None,
+        "version": call.tool.version if call.tool is not None else None,
+        "purpose": call.purpose,
+        "step": call.step,
+        "started_at": call.started_at,
+        "environment": environment.name if environment is not None else None,
+    }
+    if environment is not None and environment.tenant is not None:
+        payload["tenant"] = environment.tenant
+    if context.actor is not None:
+        payload["actor"] = context.actor
+    if context.goal.objective:
+        payload["goal"] = context.goal.objective
+    if call.proposal.call_id is not None:
+        payload["model_call_id"] = str(call.proposal.call_id)[:200]
+    if call.parent is not None:
+        payload["parent_id"] = call.parent.request_id
+    if call.tool is None:
+        payload["asked_for"] = str(call.proposal.tool)[:200]
+    if normalized is not None:
+        payload["raw"] = redactor.text(normalized.raw)
+        if normalized.value is not None:
+            payload["arguments"] = redactor.value(normalized.value)
+        if normalized.folds:
+            payload["folds"] = [_fold(fold, redactor) for fold in normalized.folds]
+    if verdict is not None:
+        payload["passed"] = verdict.passed
+        if verdict.refused_by is not None:
+            payload["refused_by"] = verdict.refused_by
+        if verdict.approval is not None:
+            payload["approval"] = verdict.approval
+    if call.trace_id is not None:
+        payload["trace_id"], payload["span_id"] = call.trace_id, call.span_id
+    return payload
+
+
+def _fold(fold: Any, redactor: Any) -> dict[str, Any]:
+    name = fold.path.rsplit(".", 1)[-1]
+    pair = redactor.value({name: fold.before}), redactor.value({name: fold.after})
+    return {"path": fold.path, "rule": fold.rule, "before": pair[0][name], "after": pair[1][name]}
+
+
+def _ending(call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
+    payload: dict[str, Any] = {"result": result}
+    attempts = call.attempts
+    if len(attempts) == 1 and attempts[0].failure is None:
+        payload["attempt_ms"] = round(attempts[0].duration * 1000, 3)
+    elif attempts:
+        payload["attempts"] = [attempt.summary() for attempt in attempts]
+    if call.failure is not None:
+        payload["why"] = call.failure.reason
+        payload["layer"] = call.failure.layer
+    if call.confirmations:
+        payload["confirmations"] = list(call.confirmations)
+    if call.blocked_by is not None:
+        payload["blocked_by"] = call.blocked_by
+    if call.flags:
+        payload["flags"] = list(call.flags)
+    return payload
