@@ -193,6 +193,7 @@ class Conversation:
         self._turn: Turn | None = None
         self._results: list[ResultLike] = []
         self._is_waiting = False
+        self._has_spoken = False
 
     def next(self) -> Intent | None:
         """Answer the next call of the current response; None if the model must be asked.
@@ -201,7 +202,7 @@ class Conversation:
             UsageError: the result of the last proposed call was not recorded.
         """
         if self._is_waiting:
-            raise UsageError("the last proposed call has no result yet; call record(result) before the next proposal")
+            raise UsageError("the last proposed call has no result yet; call record(result) or conversation.give_up()")
         if self._turn is None:
             return None
         self._is_waiting = True
@@ -209,18 +210,22 @@ class Conversation:
 
     def take(self, turn: Turn) -> Intent:
         """Take a new response and answer its first call, or an intent with `call=False`."""
-        if not turn.intents:
+        self._has_spoken = not turn.intents
+        if self._has_spoken:
             self.messages += turn.assistant_messages()
             return turn.intent
         self._turn, self._results, self._is_waiting = turn, [], True
         return turn.intents[0]
 
     def record(self, result: ResultLike) -> None:
-        """Take the result of the last proposed call.
+        """Take the result of the last proposal; one that calls nothing adds nothing to the history.
 
         Raises:
-            UsageError: no call waits for a result.
+            UsageError: no proposal waits for a result.
         """
+        if self._has_spoken:
+            self._has_spoken = False
+            return
         if self._turn is None or not self._is_waiting:
             raise UsageError("no proposed call waits for a result; record(result) follows propose(), once")
         self._is_waiting = False
@@ -228,6 +233,10 @@ class Conversation:
         if len(self._results) == len(self._turn.intents):
             self.messages += [*self._turn.assistant_messages(), *self._write(self._turn, self._results)]
             self._turn = None
+
+    def give_up(self) -> None:
+        """Forget a response whose calls will not all be run; the history stays as it was before it."""
+        self._turn, self._is_waiting, self._has_spoken = None, False, False
 
 
 def require_colour(client: Any, *, is_async: bool) -> None:
