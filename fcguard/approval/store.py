@@ -1,0 +1,194 @@
+"""Where requests, decisions and grants are kept: the protocol, and an implementation in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Literal, Protocol, runtime_checkable
+
+from fcguard.approval.grants import Grant
+from fcguard.approval.request import ApprovalRequest, Decision
+
+__all__ = ["ApprovalState", "ApprovalStore", "GrantStore", "MemoryApprovals", "StoredApproval", "standing"]
+
+ApprovalState = Literal["pending", "approved", "denied", "used"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredApproval:
+    """A request and what became of it.
+
+    Attributes:
+        request: what was asked.
+        state: `pending`, `approved` (not used yet), `denied`, or `used` (its one call was let through).
+        decision: the answer; None while pending.
+        decided_at: wall clock in seconds.
+    """
+
+    request: ApprovalRequest
+    state: ApprovalState = "pending"
+    decision: Decision | None = None
+    decided_at: float | None = None
+
+    def is_open(self, now: float) -> bool:
+        """Answer whether it still matters at `now` (wall clock in seconds): in time, genuine, and not used."""
+        until = self.request.expires_at
+        if self.decision is not None and self.decision.approved and self.decision.expires_at is not None:
+            until = min(until, self.decision.expires_at)
+        return self.state != "used" and now < until and self.request.is_genuine
+
+
+@runtime_checkable
+class ApprovalStore(Protocol):
+    """Keeps approval requests; every method is atomic, for all threads and processes that share the store."""
+
+    def put(self, request: ApprovalRequest, now: float) -> StoredApproval:
+        """Keep a request as pending, or answer the open one of the same subject, or the one of the same id."""
+        ...
+
+    def get(self, request_id: str) -> StoredApproval | None:
+        """Answer a request by its id, or None."""
+        ...
+
+    def find(self, subject: str, now: float) -> StoredApproval | None:
+        """Answer the newest open request of a subject, or None."""
+        ...
+
+    def requests(self, state: ApprovalState | None = None) -> Sequence[StoredApproval]:
+        """Answer all requests, or those in one state; oldest first. A pending one may have expired."""
+        ...
+
+    def decide(self, request_id: str, decision: Decision, now: float) -> bool:
+        """Record the decision of a pending request.
+
+        Returns:
+            False if there is no such request, it was decided before, it has expired, or the decision is about another digest.
+        """
+        ...
+
+    def take(self, request_id: str, now: float) -> StoredApproval | None:
+        """Use an approval; exactly one caller ever gets it.
+
+        Returns:
+            The approval; None if it is not approved, has expired, or was taken.
+        """
+        ...
+
+
+@runtime_checkable
+class GrantStore(Protocol):
+    """Keeps grants and counts their uses, exactly, for all threads and processes that share the store."""
+
+    def add(self, grant: Grant) -> None:
+        """Keep a grant."""
+        ...
+
+    def grants(self) -> Sequence[tuple[Grant, int]]:
+        """Answer every grant with the uses that are left, oldest first."""
+        ...
+
+    def use(
+        self, tool: str, version: str, arguments: Mapping[str, object], identity: Mapping[str, str], now: float
+    ) -> Grant | None:
+        """Take one use of the first grant that fits; None if none fits or none has uses left."""
+        ...
+
+    def revoke(self, grant_id: str) -> bool:
+        """Void a grant; False if there is none of this id."""
+        ...
+
+
+def standing(stored: StoredApproval | None, decision: Decision, now: float) -> StoredApproval | None:
+    """Answer a stored request with a decision put on it; None if the decision does not count any more, or is not about it."""
+    if stored is None or stored.state != "pending" or not stored.is_open(now):
+        return None
+    if decision.digest is not None and decision.digest != stored.request.digest:
+        return None
+    return replace(stored, state="approved" if decision.approved else "denied", decision=decision, decided_at=now)
+
+
+class MemoryApprovals:
+    """Keeps requests and grants in this process; gone when it ends.
+
+    Args:
+        most_requests: once there are this many, those that are over are forgotten.
+    """
+
+    def __init__(self, *, most_requests: int = 10_000) -> None:
+        self._lock, self._most = Lock(), most_requests
+        self._requests: dict[str, StoredApproval] = {}
+        self._grants: dict[str, tuple[Grant, int]] = {}
+
+    def put(self, request: ApprovalRequest, now: float) -> StoredApproval:
+        """Keep a request as pending, or answer the open one of the same subject, or the one of the same id."""
+        with self._lock:
+            stored = self._newest(request.subject, now) or self._requests.get(request.request_id)
+            if stored is None:
+                if len(self._requests) >= self._most:
+                    self._requests = {name: kept for name, kept in self._requests.items() if kept.is_open(now)}
+                stored = self._requests[request.request_id] = StoredApproval(request)
+            return stored
+
+    def get(self, request_id: str) -> StoredApproval | None:
+        """Answer a request by its id, or None."""
+        return self._requests.get(request_id)
+
+    def find(self, subject: str, now: float) -> StoredApproval | None:
+        """Answer the newest open request of a subject, or None."""
+        with self._lock:
+            return self._newest(subject, now)
+
+    def requests(self, state: ApprovalState | None = None) -> Sequence[StoredApproval]:
+        """Answer all requests, or those in one state; oldest first."""
+        with self._lock:
+            return [stored for stored in self._requests.values() if state is None or stored.state == state]
+
+    def decide(self, request_id: str, decision: Decision, now: float) -> bool:
+        """Record the decision of a pending request; False if it does not count."""
+        with self._lock:
+            decided = standing(self._requests.get(request_id), decision, now)
+            if decided is not None:
+                self._requests[request_id] = decided
+            return decided is not None
+
+    def take(self, request_id: str, now: float) -> StoredApproval | None:
+        """Use an approval; exactly one caller ever gets it."""
+        with self._lock:
+            stored = self._requests.get(request_id)
+            if stored is None or stored.state != "approved" or not stored.is_open(now):
+                return None
+            self._requests[request_id] = replace(stored, state="used")
+            return stored
+
+    def add(self, grant: Grant) -> None:
+        """Keep a grant."""
+        with self._lock:
+            self._grants[grant.grant_id] = (grant, grant.uses)
+
+    def grants(self) -> Sequence[tuple[Grant, int]]:
+        """Answer every grant with the uses that are left, oldest first."""
+        with self._lock:
+            return list(self._grants.values())
+
+    def use(
+        self, tool: str, version: str, arguments: Mapping[str, object], identity: Mapping[str, str], now: float
+    ) -> Grant | None:
+        """Take one use of the first grant that fits."""
+        with self._lock:
+            for grant, left in self._grants.values():
+                if left > 0 and grant.fits(tool, version, arguments, identity, now):
+                    self._grants[grant.grant_id] = (grant, left - 1)
+                    return grant
+        return None
+
+    def revoke(self, grant_id: str) -> bool:
+        """Void a grant; False if there is none of this id."""
+        with self._lock:
+            return self._grants.pop(grant_id, None) is not None
+
+    def _newest(self, subject: str, now: float) -> StoredApproval | None:
+        fitting = [
+            stored for stored in self._requests.values() if stored.request.subject == subject and stored.is_open(now)
+        ]
+        return fitting[-1] if fitting else None
