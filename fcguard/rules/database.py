@@ -1,0 +1,118 @@
+"""The rule that reads SQL with a parser and lets one statement of an allowed kind through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fcguard.errors import ConfigurationError, MissingExtraError
+from fcguard.model.failure import ErrorType
+from fcguard.rules.base import BaseRule
+from fcguard.rules.parameters import ParameterRule, refusal
+from fcguard.rules.protocols import RuleCall, Verdict
+from fcguard.rules.selectors import Selector, selectors
+
+if TYPE_CHECKING:
+    from fcguard.rules.sql_reading import SqlLimits
+
+__all__ = ["sql"]
+
+_BOUNDABLE = frozenset({"select", "insert", "update", "delete"})
+_MAX_TEXT = 20_000
+
+
+def sql(
+    *parameters: str,
+    allow: Iterable[str] = ("select",),
+    dialect: str | None = None,
+    require_bound: bool | Iterable[str] = ("update", "delete"),
+    max_limit: int = 1000,
+    forbid_functions: Iterable[str] = (),
+    allow_functions: Iterable[str] = (),
+    tables: Iterable[str] | None = None,
+) -> BaseRule:
+    """Let one SQL statement of an allowed kind through, as a parser reads it (needs the extra `sql`).
+
+    What the parser does not understand is refused, and so are several statements, nested changes, SELECT INTO, locks,
+    files and other servers as tables, comments that some databases execute, and functions that act, wait or are unknown.
+    `PARAM_INVALID`, or `PARAM_TOO_BROAD` where only a bound is missing. Not promised: what views, triggers and functions
+    of the database do; give the tool a database user with few rights as well.
+
+    Args:
+        parameters: dotted paths; default: `sql`.
+        allow: kinds of statements: select, insert, update, delete, merge, create, drop, alter, truncate. An INSERT that
+            may change rows (ON CONFLICT DO UPDATE) needs `update` too.
+        dialect: sqlglot's name of the dialect (`postgres`, `mysql`, `tsql`, `sqlite` ...). None: not known; then a text
+            must mean the same in all common dialects.
+        require_bound: kinds that need a WHERE or LIMIT that really bounds (select, insert, update, delete); True: all of
+            these, False: none.
+        max_limit: largest LIMIT (TOP, FETCH FIRST) that counts as a bound.
+        forbid_functions: names or globs, in lower case, in addition to the built-in list.
+        allow_functions: names or globs, in lower case, that may be called although they are unknown or on the built-in list.
+        tables: the only tables that may be named (`orders`, `public.orders`); None: any but those with credentials.
+
+    Raises:
+        ConfigurationError: an option is none of these.
+        MissingExtraError: sqlglot is not installed.
+    """
+    try:
+        from fcguard.rules import sql_reading  # imported here, for it needs the extra
+    except ImportError:
+        raise MissingExtraError("sqlglot", "sql") from None
+    kinds = _words(allow, "allow")
+    if not kinds or not kinds <= sql_reading.KINDS:
+        raise ConfigurationError(f"sql: allow={sorted(kinds)!r}: use {', '.join(sorted(sql_reading.KINDS))}")
+    if dialect is not None and not sql_reading.is_dialect(dialect):
+        raise ConfigurationError(
+            f"sql: sqlglot knows no dialect {dialect!r}; 'postgres', 'mysql', 'tsql', 'sqlite' are some that it knows"
+        )
+    bound = (
+        (_BOUNDABLE if require_bound else frozenset())
+        if isinstance(require_bound, bool)
+        else _words(require_bound, "require_bound")
+    )
+    if not bound <= _BOUNDABLE:
+        raise ConfigurationError(
+            f"sql: require_bound={sorted(bound)!r}: use True, False or {', '.join(sorted(_BOUNDABLE))}"
+        )
+    if isinstance(max_limit, bool) or not isinstance(max_limit, int) or max_limit < 1:
+        raise ConfigurationError(f"sql: max_limit must be a whole number of at least 1, got {max_limit!r}")
+    limits = sql_reading.SqlLimits(
+        kinds,
+        dialect.lower() if dialect else None,
+        bound,
+        max_limit,
+        tuple(sorted(_words(forbid_functions, "forbid_functions"))),
+        tuple(sorted(_words(allow_functions, "allow_functions"))),
+        None if tables is None else _words(tables, "tables"),
+    )
+    return _Sql(selectors(parameters or ("sql",), "sql"), limits)
+
+
+def _words(given: Iterable[str], option: str) -> frozenset[str]:
+    if isinstance(given, str):
+        raise ConfigurationError(f"sql: {option}={given!r} is one text; write {{{given!r}}}")
+    return frozenset(str(word).lower() for word in given)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Sql(ParameterRule):
+    name: ClassVar[str] = "sql"
+    selectors: tuple[Selector, ...]
+    limits: SqlLimits
+
+    def examine(self, path: str, value: Any, call: RuleCall) -> Verdict:
+        from fcguard.rules.sql_reading import find_fault  # imported here, for it needs the extra
+
+        if not isinstance(value, str):
+            return refusal(self.name, path, "must be one SQL statement, a text")
+        if len(value) > _MAX_TEXT:
+            return refusal(self.name, path, f"is longer than {_MAX_TEXT} characters")
+        fault = find_fault(value, self.limits)
+        if fault is None:
+            return None
+        message, is_broad = fault
+        return refusal(
+            self.name, path, message, code=ErrorType.PARAM_TOO_BROAD if is_broad else ErrorType.PARAM_INVALID
+        )
