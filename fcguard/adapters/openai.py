@@ -128,6 +128,7 @@ class OpenAIChatSource:
         messages: Iterable[Mapping[str, Any]] = (),
         max_tokens: int | None = None,
         limit_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens",
+        forbid_parallel: bool = True,
         max_chars: int | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -139,6 +140,8 @@ class OpenAIChatSource:
             messages: the conversation so far, system and user messages included.
             max_tokens: limit of one response, in tokens; default: the server's.
             limit_field: the field that carries the limit; some compatible servers know only `max_tokens`.
+            forbid_parallel: send `parallel_tool_calls=False`. Some models refuse the field; without it, several calls of
+                one response are still proposed one by one.
             max_chars: longest text of one result, in characters; default: the result's own.
             options: further request fields (`temperature`, `tool_choice`, ...).
 
@@ -146,6 +149,7 @@ class OpenAIChatSource:
             ConfigurationError: `options` holds a field that the source sets itself.
         """
         self._client, self._model, self._max_tokens, self._limit_field = client, model, max_tokens, limit_field
+        self._parallel: dict[str, Any] = {"parallel_tool_calls": False} if forbid_parallel else {}
         self._options = dict(options or {})
         clash = sorted(_RESERVED & self._options.keys())
         if clash:
@@ -181,7 +185,7 @@ class OpenAIChatSource:
             **self._options,
         }
         if tools:
-            return {**body, "tools": definitions(tools, "openai"), "parallel_tool_calls": False}
+            return {**body, "tools": definitions(tools, "openai"), **self._parallel}
         body.pop("tool_choice", None)  # the API refuses a choice among no tools
         return body
 

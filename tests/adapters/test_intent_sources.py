@@ -144,9 +144,10 @@ def test_anthropic_tool_choice_is_kept() -> None:
             source._client.close()
 
 
-def test_no_limit_is_asked_for_unless_given() -> None:
-    source = openai.OpenAIChatSource(object(), model="m")
+def test_fields_are_left_out_on_demand() -> None:
+    source = openai.OpenAIChatSource(object(), model="m", forbid_parallel=False)
     assert source.request([]) == {"model": "m", "messages": []}
+    assert source.request(TOOLS).keys() == {"model", "messages", "tools"}
 
 
 def test_several_calls_are_proposed_one_by_one(build: Build, is_async: bool) -> None:
