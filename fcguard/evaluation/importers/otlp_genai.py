@@ -1,0 +1,156 @@
+"""OpenTelemetry GenAI spans as OTLP-JSON: each `execute_tool` span is a call, each conversation or trace a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fcguard.evaluation.canonical import digest, parse_arguments
+from fcguard.evaluation.importers.fields import effect_of, effect_state_of, status_of, words_of
+from fcguard.evaluation.importers.options import ImportOptions
+from fcguard.evaluation.trace import Attempt, CallRecord, CallStatus, Session, UnreadLog
+
+__all__ = ["read", "recognises"]
+
+
+@dataclass(slots=True)
+class _Span:
+    start: int
+    call: CallRecord
+    task_id: str
+
+
+@dataclass(slots=True)
+class _Conversation:
+    spans: list[_Span] = field(default_factory=list)
+
+
+def recognises(value: Any) -> bool:
+    """Whether a value is an OTLP-JSON export of spans."""
+    return isinstance(value, Mapping) and ("resourceSpans" in value or "resource_spans" in value)
+
+
+def read(values: Iterable[tuple[str, Any]], unread: UnreadLog, options: ImportOptions) -> Iterator[Session]:
+    """Yield a session for each conversation (`gen_ai.conversation.id`), else for each trace.
+
+    Spans of one conversation may lie anywhere, so the calls of the whole file are held in memory, without their results.
+    Arguments are only there if the instrumentation was told to record content.
+    """
+    found: dict[str, _Conversation] = {}
+    attempts: dict[str, list[tuple[int, Attempt]]] = {}
+    for where, value in values:
+        if not recognises(value):
+            unread.add(where, "not an OTLP-JSON export: resourceSpans is needed")
+            continue
+        for span in _spans(value):
+            _take(span, where, found, attempts, unread)
+    for name, conversation in found.items():
+        spans = sorted(conversation.spans, key=lambda span: span.start)
+        task_id = next((span.task_id for span in spans if span.task_id), name)
+        calls = tuple(_with_attempts(span.call, attempts) for span in spans)
+        yield Session(session_id=name, task_id=options.task_id or task_id, calls=calls)
+
+
+def _spans(value: Mapping[str, Any]) -> Iterator[Any]:
+    for resource in value.get("resourceSpans") or value.get("resource_spans") or ():
+        for scope in resource.get("scopeSpans") or resource.get("scope_spans") or ():
+            yield from scope.get("spans") or ()
+
+
+def _take(
+    span: Any,
+    where: str,
+    found: dict[str, _Conversation],
+    attempts: dict[str, list[tuple[int, Attempt]]],
+    unread: UnreadLog,
+) -> None:
+    if not isinstance(span, Mapping):
+        unread.add(where, f"a span is a {type(span).__name__}, not an object")
+        return
+    facts = {
+        str(row.get("key")): _decoded(row.get("value"))
+        for row in span.get("attributes") or ()
+        if isinstance(row, Mapping)
+    }
+    name, start = str(span.get("name", "")), _nanos(span.get("startTimeUnixNano"))
+    if name.startswith("fcguard.attempt"):
+        status: CallStatus = "failed" if facts.get("error.type") else "succeeded"
+        attempt = Attempt(status, facts.get("error.type"), _seconds(span))
+        attempts.setdefault(str(span.get("parentSpanId", "")), []).append((start, attempt))
+        return
+    if facts.get("gen_ai.operation.name") != "execute_tool" and not name.startswith("execute_tool "):
+        return
+    if facts.get("fcguard.call.purpose") in ("confirm", "fallback"):
+        return
+    tool = facts.get("gen_ai.tool.name") or name.removeprefix("execute_tool ")
+    session = str(facts.get("gen_ai.conversation.id") or span.get("traceId") or where)
+    call = _call(span, facts, str(tool))
+    found.setdefault(session, _Conversation()).spans.append(_Span(start, call, str(facts.get("fcguard.task.id") or "")))
+
+
+def _call(span: Mapping[str, Any], facts: Mapping[str, Any], tool: str) -> CallRecord:
+    raw = facts.get("gen_ai.tool.call.arguments")
+    arguments, error = parse_arguments(raw) if raw is not None else (None, None)
+    result = facts.get("gen_ai.tool.call.result")
+    step = facts.get("fcguard.step")
+    server = facts.get("mcp.server.name")
+    return CallRecord(
+        call_id=str(span.get("spanId") or facts.get("gen_ai.tool.call.id") or ""),
+        tool=tool,
+        server=None if server is None else str(server),
+        step=step if isinstance(step, int) else 0,
+        raw_arguments=raw,
+        arguments=arguments,
+        parse_error=error,
+        status=_status(span, facts),
+        error_type=None if facts.get("error.type") is None else str(facts["error.type"]),
+        effect=effect_of(facts.get("fcguard.tool.effect")),
+        effect_state=effect_state_of(facts.get("fcguard.effect")),
+        result_hash=None if result is None else digest(result),
+        seconds=_seconds(span),
+        evidence=words_of(facts.get("fcguard.request.id")),
+    )
+
+
+def _status(span: Mapping[str, Any], facts: Mapping[str, Any]) -> CallStatus:
+    outcome = facts.get("fcguard.outcome")
+    if outcome is not None:
+        return status_of(outcome)
+    code = (span.get("status") or {}).get("code")
+    if facts.get("error.type") is not None or code in (2, "STATUS_CODE_ERROR"):
+        return "failed"
+    return "succeeded"
+
+
+def _with_attempts(call: CallRecord, attempts: Mapping[str, list[tuple[int, Attempt]]]) -> CallRecord:
+    rows = attempts.get(call.call_id)
+    if not rows:
+        return call
+    ordered = tuple(attempt for _, attempt in sorted(rows, key=lambda row: row[0]))
+    return CallRecord(**{**{name: getattr(call, name) for name in call.__slots__}, "attempts": ordered})
+
+
+def _decoded(value: Any) -> Any:
+    """Decode an OTLP AnyValue; 64-bit integers come as texts in OTLP-JSON."""
+    if not isinstance(value, Mapping):
+        return None
+    if "intValue" in value:
+        return _nanos(value["intValue"])
+    if "arrayValue" in value:
+        return [_decoded(item) for item in (value["arrayValue"] or {}).get("values", ())]
+    if "kvlistValue" in value:
+        return {row["key"]: _decoded(row.get("value")) for row in (value["kvlistValue"] or {}).get("values", ())}
+    return next((value[key] for key in ("stringValue", "boolValue", "doubleValue", "bytesValue") if key in value), None)
+
+
+def _nanos(value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return 0
+
+
+def _seconds(span: Mapping[str, Any]) -> float | None:
+    start, end = (_nanos(span.get("startTimeUnixNano")), _nanos(span.get("endTimeUnixNano")))
+    return (end - start) / 1e9 if 0 < start <= end else None
