@@ -1,4 +1,8 @@
-"""What a ledger must do: take four commands durably, answer a handful of questions."""
+"""What a ledger must do: take four commands durably, answer a handful of questions.
+
+Commands and events are values: nobody changes one after it was made. They are not declared frozen because one is built for
+every call, and a frozen dataclass costs several times a plain one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Event:
     """One thing that happened to a call, appended to the chain of its task.
 
@@ -47,7 +51,7 @@ class Event:
     payload: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Identity:
     """The columns of a call that never change.
 
@@ -81,7 +85,7 @@ class Identity:
     settle: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Open:
     """Write the intent of a call before anything is sent; the durable promise behind every write.
 
@@ -96,7 +100,7 @@ class Open:
     lease: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Move:
     """Change the state of an open call, if it still has the version that the caller saw (compare and set).
 
@@ -121,7 +125,7 @@ class Move:
     settle_until: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Enter:
     """Write a whole call at once, at its end: reads and refused calls, which need no intent."""
 
@@ -133,7 +137,7 @@ class Enter:
     wait: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Note:
     """Append an event to an existing call without changing its state (a late result, a stale writer's finding)."""
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fcguard.errors import StoreError
-from fcguard.model.states import OPEN_STATES, CallState
+from fcguard.model.states import CallState
 from fcguard.stores.base import Accepted, Answer, Command, Enter, Event, Identity, Move, Note, Open, Stale
 from fcguard.stores.chain import GENESIS, link
-from fcguard.stores.judge import Holder, check_new, guards_effect, guards_key, judge_move, judge_open
+from fcguard.stores.judge import Holder, check_new, guards_effect, guards_key, judge_move, judge_open, lease_after
 from fcguard.stores.payload import compose, result_of
 
 __all__ = ["Batch", "Chain", "EventRow", "Row", "View"]
@@ -180,14 +180,22 @@ class Batch:
             row.state, row.attempt = before
             row.version -= 1
             raise
-        row.updated_at, row.next_at = move.event.at, move.next_at
+        row.updated_at, row.next_at, row.owner = move.event.at, move.next_at, self._owner
         if move.settle_until is not None:
             row.settle_until = move.settle_until
-        is_open = move.state in OPEN_STATES
-        row.owner = self._owner
-        row.lease_until = self._now + self._lease if is_open else None
+        row.lease_until = lease_after(move, self._now + self._lease)
         self._touch(row)
         return Accepted(row.version)
+
+    def claim(self, request_id: str, event: Event, lease: float) -> Row:
+        """Make this process the owner of a call that the view holds."""
+        row = self._row(request_id)
+        assert row is not None
+        row.version += 1
+        row.owner, row.lease_until = self._owner, self._now + lease
+        self._append(row, event)
+        self._touch(row)
+        return row
 
     def _note(self, note: Note, row: Row) -> Answer:
         self._append(row, note.event)

@@ -22,7 +22,7 @@ _SEQ: Final = struct.Struct(">Q")
 
 
 def link(prev: bytes, seq: int, payload: bytes) -> bytes:
-    """Answer the hash of an event: `SHA256("fcguard.event.v1\\n" || prev || seq || SHA256(payload))`.
+    r"""Answer the hash of an event: `SHA256("fcguard.event.v1\n" || prev || seq || SHA256(payload))`.
 
     Args:
         prev: hash of the event before it in the task, 32 bytes; `GENESIS` before the first.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from fcguard.errors import StoreError
 from fcguard.model.states import OPEN_STATES, CallState, is_transition
 from fcguard.stores.base import Blocked, Enter, Identity, Move, Open, Replayed
+from fcguard.stores.owner import Liveness
 
 __all__ = [
     "Holder",
@@ -40,6 +41,30 @@ def guards_key(state: CallState) -> bool:
 def guards_effect(state: CallState) -> bool:
     """Tell whether a call in this state holds its effect key: open."""
     return state in OPEN_STATES
+
+
+class Claimable(Protocol):
+    """The columns that decide whether a call may be taken over."""
+
+    @property
+    def state(self) -> CallState:
+        """Current state."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """Attempts dispatched."""
+        ...
+
+    @property
+    def next_at(self) -> float | None:
+        """Wall clock when the next automatic action is due."""
+        ...
+
+    @property
+    def lease_until(self) -> float | None:
+        """Wall clock until which the owner holds it."""
+        ...
 
 
 def check_new(command: Open | Enter, *, exists: bool) -> StoreError | None:
@@ -77,7 +102,8 @@ def judge_move(move: Move, state: CallState, attempt: int) -> StoreError | None:
 
     Args:
         move: what is asked.
-        state, attempt: what the ledger holds.
+        state: what the ledger holds.
+        attempt: number of the last attempt that the ledger holds.
     """
     target = move.state
     if not is_transition(state, target):
@@ -87,4 +113,36 @@ def judge_move(move: Move, state: CallState, attempt: int) -> StoreError | None:
     lowest = attempt + 1 if target is CallState.STARTED and state is not CallState.PREPARED else attempt
     if move.attempt < lowest:
         return StoreError(f"call {move.request_id!r}: attempt {move.attempt} is behind; it must be at least {lowest}")
+    return None
+
+
+def is_claimable(call: Claimable, liveness: Liveness, now: float) -> bool:
+    """Tell whether another worker may take an open call over.
+
+    A lapsed lease lets a call be looked at; it does not prove that its owner is dead, so it is no licence to send again.
+
+    Args:
+        call: the row.
+        liveness: what is known of its owner.
+        now: the store's wall clock, in seconds.
+    """
+    if call.state not in OPEN_STATES or call.state is CallState.PARKED:
+        return False
+    if call.next_at is None:
+        if call.state is CallState.PREPARED and call.attempt == 0:
+            return False  # nothing was sent, and nothing is due: it waits for a person or a queue
+    elif call.next_at > now:
+        return False
+    return liveness is Liveness.DEAD or call.lease_until is None or call.lease_until <= now
+
+
+def is_in_flight(state: CallState, next_at: float | None) -> bool:
+    """Tell whether a call's owner is working on it, so that its lease is to be renewed."""
+    return next_at is None and state in OPEN_STATES and state is not CallState.PARKED
+
+
+def lease_after(move: Move, lease_until: float) -> float | None:
+    """Answer until when the mover holds the call: its full lease while it works, until the next action is due, or not at all."""
+    if is_in_flight(move.state, None):
+        return lease_until if move.next_at is None else move.next_at
     return None

@@ -28,102 +28,31 @@ from fcguard.stores.base import (
     StoredCall,
     StoredEvent,
 )
-from fcguard.stores.chain import GENESIS, link
-from fcguard.stores.judge import Holder, check_new, guards_effect, guards_key, judge_move, judge_open
-from fcguard.stores.payload import STORE_KEY, compose
+from fcguard.stores.chain import GENESIS
+from fcguard.stores.judge import (
+    check_new,
+    guards_effect,
+    guards_key,
+    is_claimable,
+    is_in_flight,
+    judge_move,
+    judge_open,
+    lease_after,
+)
+from fcguard.stores.memory_rows import ChainEnd, Record, Row, holder_of, matches
+from fcguard.stores.owner import Liveness, Owner, this_owner
+from fcguard.stores.payload import STORE_KEY
+from fcguard.stores.recoverable import Claim, Drained, Pruned
 
 __all__ = ["MemoryStore"]
 
 _ACCEPTED = Accepted(1)
+_EVERYTHING = CallQuery()
 _SUCCEEDED, _FAILED, _REJECTED = CallState.SUCCEEDED, CallState.FAILED, CallState.REJECTED
 
 
-class _Record:
-    """An event, and what its bytes and hash depend on; both are made when somebody reads them."""
-
-    __slots__ = (
-        "attempt",
-        "event",
-        "hash",
-        "identity",
-        "opening",
-        "payload",
-        "prev",
-        "result",
-        "seq",
-        "state",
-        "version",
-    )
-
-    def __init__(self, seq: int, event: Event, row: _Row, *, opening: bool, result: Mapping[str, Any] | None) -> None:
-        self.seq, self.event, self.identity, self.opening, self.result = seq, event, row.identity, opening, result
-        self.state, self.version, self.attempt = row.state, row.version, row.attempt
-        self.payload = self.prev = self.hash = b""
-
-    def close_link(self, prev: bytes) -> None:
-        if not self.hash:
-            self.payload = compose(
-                self.event,
-                self.identity,
-                self.state,
-                self.version,
-                self.attempt,
-                opening=self.opening,
-                result=self.result,
-            )
-            self.prev, self.hash = prev, link(prev, self.seq, self.payload)
-
-    def stored(self) -> StoredEvent:
-        event, identity = self.event, self.identity
-        return StoredEvent(
-            identity.task_id, self.seq, identity.request_id, event.kind, event.at, self.payload, self.hash
-        )
-
-
-class _Row:
-    """The current state of a call, and its events."""
-
-    __slots__ = (
-        "attempt", "created_at", "identity", "lease_until", "next_at", "records", "result", "settle_until", "state", "updated_at",
-        "version",
-    )  # fmt: skip
-
-    def __init__(self, command: Open | Enter, seq: int, *, lease_until: float | None = None) -> None:
-        event = command.event
-        self.identity, self.state, self.attempt, self.version = command.identity, command.state, command.attempt, 1
-        self.created_at = self.updated_at = event.at
-        self.result: Mapping[str, Any] | None = command.result if isinstance(command, Enter) else None
-        self.lease_until = lease_until
-        self.next_at: float | None = None
-        self.settle_until: float | None = None
-        self.records = [_Record(seq, event, self, opening=True, result=self.result)]
-
-    def stored(self) -> StoredCall:
-        return StoredCall(
-            self.identity,
-            self.state,
-            self.version,
-            self.attempt,
-            self.created_at,
-            self.updated_at,
-            result=self.result,
-            lease_until=self.lease_until,
-            next_at=self.next_at,
-            settle_until=self.settle_until,
-        )
-
-
-class _Chain:
-    """Where the chain of a task stands: the last number used, and how many of its events are still held."""
-
-    __slots__ = ("held", "seq")
-
-    def __init__(self) -> None:
-        self.seq = self.held = 0
-
-
 # A read is kept as it came, with its number in the chain, until somebody looks at it: half the cost of a row.
-_Finished: TypeAlias = "_Row | tuple[int, Enter]"
+_Finished: TypeAlias = "Row | tuple[int, Enter]"
 
 
 class MemoryStore:
@@ -135,20 +64,27 @@ class MemoryStore:
 
     Args:
         max_calls: how many finished calls to keep.
+        lease: seconds for which a call belongs to whoever moved it.
         clock: wall clock in seconds, for leases.
+
+    Raises:
+        ConfigurationError: an option has no meaning.
     """
 
-    def __init__(self, max_calls: int = 10_000, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, max_calls: int = 10_000, *, lease: float = 60.0, clock: Callable[[], float] = time.time) -> None:
         if max_calls < 1:
             raise ConfigurationError(f"max_calls={max_calls!r}: keep at least one call")
-        self._max_calls, self._clock = max_calls, clock
+        self._max_calls, self._lease, self._clock = max_calls, lease, clock
         self._lock = threading.Lock()
-        self._open: dict[str, _Row] = {}
+        self._open: dict[str, Row] = {}
         self._finished: dict[str, _Finished] = {}
         self._order: deque[str] = deque()
-        self._chains: dict[str, _Chain] = {}
-        self._keys: dict[tuple[str | None, str], _Row] = {}
-        self._effects: dict[str, _Row] = {}
+        self._chains: dict[str, ChainEnd] = {}
+        self._keys: dict[tuple[str | None, str], Row] = {}
+        self._effects: dict[str, Row] = {}
+        self._spooled: list[Move | Note | Enter] = []
+        self._blobs: dict[str, bytes] = {}
+        self._owner: Owner | None = None
         self._closed = False
 
     def submit(self, command: Command, done: Done) -> None:
@@ -180,11 +116,11 @@ class MemoryStore:
             tasks = list(self._chains) if task_id is None else [task_id]
             return iter([record.stored() for task in tasks for record in self._linked(task)])
 
-    def calls(self, query: CallQuery = CallQuery()) -> Iterator[StoredCall]:  # noqa: B008 - frozen
+    def calls(self, query: CallQuery = _EVERYTHING) -> Iterator[StoredCall]:
         """Yield calls that match, newest first. They are those held when it is called."""
         with self._lock:
             rows = [self._find(request_id) for request_id in (*self._finished, *self._open)]
-            found = [row.stored() for row in rows if row is not None and _matches(row, query)]
+            found = [row.stored() for row in rows if row is not None and matches(row, query)]
         found.sort(key=lambda call: (call.created_at, call.identity.request_id), reverse=True)
         return iter(found if query.limit is None else found[: query.limit])
 
@@ -206,6 +142,93 @@ class MemoryStore:
                     expected = record.seq + 1
             return iter(found)
 
+    @property
+    def owner(self) -> Owner:
+        """This process."""
+        if self._owner is None:
+            self._owner = this_owner(self._clock())
+        return self._owner
+
+    def owners(self) -> list[Owner]:
+        """Answer this process: the only one that can own anything here."""
+        return [self.owner]
+
+    def claim(self, *, limit: int = 100, lease: float = 60.0) -> list[Claim]:
+        """Take over calls whose lease lapsed or whose next action is due; see `RecoverableStore.claim`."""
+        here, now = self.owner, self._clock()
+        claims: list[Claim] = []
+        with self._lock:
+            for row in list(self._open.values()):
+                if len(claims) < limit and is_claimable(row, Liveness.SELF, now):
+                    silent = now - row.updated_at
+                    row.version += 1
+                    row.owner, row.lease_until = here.id, now + lease
+                    self._append(
+                        row, Event("claimed", now, {"by": here.id, "from": here.id, "liveness": Liveness.SELF})
+                    )
+                    claims.append(Claim(row.stored(), Liveness.SELF, here, silent))
+        return claims
+
+    def heartbeat(self) -> None:
+        """Renew the leases of the calls that are being worked on."""
+        until = self._clock() + self._lease
+        with self._lock:
+            for row in self._open.values():
+                if is_in_flight(row.state, row.next_at) and row.lease_until is not None:
+                    row.lease_until = max(row.lease_until, until)
+
+    def spool(self, command: Move | Note | Enter) -> None:
+        """Keep a command until `drain`; in memory, as everything here."""
+        with self._lock:
+            self._spooled.append(command)
+
+    def drain(self) -> Drained:
+        """Write what is spooled; a call that moved on gets it as a note."""
+        applied = noted = 0
+        failed: dict[str, str] = {}
+        with self._lock:
+            commands, self._spooled = self._spooled, []
+        for number, command in enumerate(commands, start=1):
+            answers: list[Answer | BaseException] = []
+            self.submit(command, answers.append)
+            if isinstance(answers[0], Stale) and isinstance(command, Move):
+                self.submit(Note(command.request_id, command.event), answers.append)
+                noted += 1
+            elif isinstance(answers[0], BaseException):
+                failed[f"{number}"] = str(answers[0])
+                self.spool(command)
+            else:
+                applied += 1
+        return Drained(applied=applied, noted=noted, failed=failed)
+
+    def prune(self, before: float) -> Pruned:
+        """Remove calls that finished before a wall clock, with their events."""
+        calls = events = 0
+        with self._lock:
+            self._order, kept = deque(), list(self._order)
+            for request_id in kept:
+                row = self._find(request_id)
+                if row is not None and row.updated_at < before:
+                    calls, events = calls + 1, events + len(row.records)
+                    self._forget(request_id)
+                else:
+                    self._order.append(request_id)
+        return Pruned(calls, events)
+
+    def put_blob(self, digest: str, kind: str, body: bytes) -> None:
+        """Keep bytes that may have to be erased later under their digest."""
+        with self._lock:
+            self._blobs.setdefault(digest, body)
+
+    def blob(self, digest: str) -> bytes | None:
+        """Answer kept bytes, or None."""
+        return self._blobs.get(digest)
+
+    def erase_blob(self, digest: str) -> bool:
+        """Erase kept bytes; answer whether there were any."""
+        with self._lock:
+            return self._blobs.pop(digest, None) is not None
+
     def close(self) -> None:
         """Refuse further commands; what is held can still be read."""
         self._closed = True
@@ -219,7 +242,7 @@ class MemoryStore:
             return self._refusal(command)
         chain = self._chains.get(identity.task_id)
         if chain is None:
-            chain = self._chains[identity.task_id] = _Chain()
+            chain = self._chains[identity.task_id] = ChainEnd()
         chain.seq += 1
         chain.held += 1
         finished[request_id] = (chain.seq, command)
@@ -260,10 +283,10 @@ class MemoryStore:
         key = None if identity.idempotency_key is None else (identity.idempotency_scope, identity.idempotency_key)
         by_key = None if key is None else self._keys.get(key)
         by_effect = None if identity.effect_key is None else self._effects.get(identity.effect_key)
-        answer = judge_open(identity, _holder(by_key), _holder(by_effect))
+        answer = judge_open(identity, holder_of(by_key), holder_of(by_effect))
         if answer is not None:
             return answer
-        row = _Row(command, self._next_seq(identity), lease_until=self._clock() + command.lease)
+        row = Row(command, self._next_seq(identity), owner=self.owner.id, lease_until=self._clock() + command.lease)
         self._open[identity.request_id] = row
         if key is not None:
             self._keys[key] = row
@@ -271,7 +294,7 @@ class MemoryStore:
             self._effects[identity.effect_key] = row
         return _ACCEPTED
 
-    def _move(self, move: Move, row: _Row) -> Answer | StoreError:
+    def _move(self, move: Move, row: Row) -> Answer | StoreError:
         if move.version != row.version:
             return Stale(row.version, row.state, row.result)
         error = judge_move(move, row.state, row.attempt)
@@ -281,15 +304,16 @@ class MemoryStore:
         row.version += 1
         if move.settle_until is not None:
             row.settle_until = move.settle_until
-        row.result = move.result
+        if move.result is not None:
+            row.result = move.result
+        row.owner, row.lease_until = self.owner.id, lease_after(move, self._clock() + self._lease)
         self._append(row, move.event, move.result)
         if move.state not in OPEN_STATES:
             self._finish(row)
         return Accepted(row.version)
 
-    def _finish(self, row: _Row) -> None:
+    def _finish(self, row: Row) -> None:
         request_id = row.identity.request_id
-        row.lease_until = None
         del self._open[request_id]
         self._release(row)
         self._finished[request_id] = row
@@ -297,7 +321,7 @@ class MemoryStore:
         if len(self._order) > self._max_calls:
             self._evict()
 
-    def _release(self, row: _Row, *, leaving: bool = False) -> None:
+    def _release(self, row: Row, *, leaving: bool = False) -> None:
         identity = row.identity
         effect, key = identity.effect_key, (identity.idempotency_scope, identity.idempotency_key or "")
         if effect is not None and not guards_effect(row.state) and self._effects.get(effect) is row:
@@ -305,20 +329,23 @@ class MemoryStore:
         if (leaving or not guards_key(row.state)) and self._keys.get(key) is row:
             del self._keys[key]
 
-    def _append(self, row: _Row, event: Event, result: Mapping[str, Any] | None = None) -> None:
-        row.records.append(_Record(self._next_seq(row.identity), event, row, opening=False, result=result))
+    def _append(self, row: Row, event: Event, result: Mapping[str, Any] | None = None) -> None:
+        row.records.append(Record(self._next_seq(row.identity), event, row, opening=False, result=result))
 
     def _next_seq(self, identity: Identity) -> int:
         chain = self._chains.get(identity.task_id)
         if chain is None:
-            chain = self._chains[identity.task_id] = _Chain()
+            chain = self._chains[identity.task_id] = ChainEnd()
         chain.seq += 1
         chain.held += 1
         return chain.seq
 
     def _evict(self) -> None:
-        kept = self._finished.pop(self._order.popleft())
-        if isinstance(kept, _Row):
+        self._forget(self._order.popleft())
+
+    def _forget(self, request_id: str) -> None:
+        kept = self._finished.pop(request_id)
+        if isinstance(kept, Row):
             self._release(kept, leaving=True)
             task_id, leaving = kept.identity.task_id, len(kept.records)
         else:
@@ -328,16 +355,16 @@ class MemoryStore:
         if not chain.held:
             del self._chains[task_id]
 
-    def _find(self, request_id: str) -> _Row | None:
+    def _find(self, request_id: str) -> Row | None:
         row = self._open.get(request_id)
         if row is not None:
             return row
         kept = self._finished.get(request_id)
         if isinstance(kept, tuple):
-            kept = self._finished[request_id] = _Row(kept[1], kept[0])
+            kept = self._finished[request_id] = Row(kept[1], kept[0])
         return kept
 
-    def _linked(self, task_id: str) -> list[_Record]:
+    def _linked(self, task_id: str) -> list[Record]:
         """Answer the events of a task in order, with bytes and hashes made."""
         rows = [self._find(request_id) for request_id in (*self._finished, *self._open)]
         records = [
@@ -349,18 +376,3 @@ class MemoryStore:
             record.close_link(prev if record.seq == before + 1 else GENESIS)
             before, prev = record.seq, record.hash
         return records
-
-
-def _holder(row: _Row | None) -> Holder | None:
-    return None if row is None else Holder(row.identity.request_id, row.state, row.identity.digest, row.result)
-
-
-def _matches(row: _Row, query: CallQuery) -> bool:
-    identity = row.identity
-    return (
-        (query.task_id is None or identity.task_id == query.task_id)
-        and (query.tool is None or identity.tool == query.tool)
-        and (not query.states or row.state in query.states)
-        and (query.since is None or row.created_at >= query.since)
-        and (query.until is None or row.created_at < query.until)
-    )

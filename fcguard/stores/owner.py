@@ -116,7 +116,7 @@ def _status(pid: int) -> tuple[str, int] | None:
 
 def _threads(pid: int) -> int:
     try:
-        return len(os.listdir(f"/proc/{pid}/task"))
+        return sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return 0
 
@@ -129,7 +129,7 @@ def _host() -> str:
 def _boot() -> str:
     boot = _read("/proc/sys/kernel/random/boot_id")
     try:
-        return f"{boot}/{os.readlink('/proc/self/ns/pid')}" if boot else ""
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}" if boot else ""
     except OSError:
         return ""
 

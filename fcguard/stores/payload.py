@@ -35,7 +35,9 @@ def compose(
     Args:
         event: what happened.
         identity: columns of the call; written in full with its first event (`opening`).
-        state, version, attempt: of the call, after the event.
+        state: of the call, after the event.
+        version: of the call, after the event.
+        attempt: of the call, after the event.
         opening: whether this is the first event of the call.
         result: envelope that a terminal state keeps for replay.
 
@@ -61,7 +63,8 @@ def compose(
             if (value := getattr(identity, name)) != default and name not in _IN_EVERY_EVENT
         }
     if result is not None:
-        facts["result"] = result
+        # A caller whose payload shows the envelope anyway hands over the same object; then it is written once.
+        facts["result"] = result if payload.get("result") is not result else True
     return encode({**payload, STORE_KEY: facts})
 
 
@@ -95,8 +98,10 @@ def result_of(payload: bytes | None) -> Mapping[str, Any] | None:
     """Answer the envelope that the bytes of a terminal event hold, or None."""
     if payload is None:
         return None
-    result: Mapping[str, Any] | None = decode(payload)[STORE_KEY].get("result")
-    return result
+    value = decode(payload)
+    result = value[STORE_KEY].get("result")
+    found: Mapping[str, Any] | None = value["result"] if result is True else result
+    return found
 
 
 def identity_from(facts: Mapping[str, Any]) -> Identity:

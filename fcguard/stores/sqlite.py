@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import atexit
 import os
-import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final, Literal, TypeVar
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from fcguard.errors import ConfigurationError, StoreClosed, StoreCorrupt, StoreError, StoreUnavailable
-from fcguard.stores.base import Answer, CallQuery, Command, Done, Enter, Gap, Head, StoredCall, StoredEvent
-from fcguard.stores.batch import Batch
-from fcguard.stores.owner import Owner, this_owner
+from fcguard.errors import ConfigurationError, StoreClosed, StoreError
+from fcguard.stores.base import CallQuery, Command, Done, Enter, Gap, Head, Move, Note, StoredCall, StoredEvent
+from fcguard.stores.owner import Owner
+from fcguard.stores.recoverable import Claim, Drained, Pruned
+from fcguard.stores.spool import Spool
+from fcguard.stores.sqlite_owners import claim, read_owners
+from fcguard.stores.sqlite_retention import erase_blob, prune, put_blob, read_blob
 from fcguard.stores.sqlite_rows import (
-    SQLiteView,
-    flush,
+    pages_of_calls,
+    pages_of_events,
     read_call_events,
-    read_calls,
-    read_events,
     read_gaps,
     read_heads,
     read_one,
 )
-from fcguard.stores.sqlite_schema import begin, connect, translate
-from fcguard.stores.writer import Writer
+from fcguard.stores.sqlite_session import Options, Session, Synchronous
 
 __all__ = ["SQLiteStore"]
 
-T = TypeVar("T")
-
-_LEASE: Final = 60.0
+_EVERYTHING = CallQuery()
 
 
 class SQLiteStore:
@@ -50,39 +46,53 @@ class SQLiteStore:
             of the process).
         busy_timeout: seconds to wait for another process that writes.
         create: whether to make the file if it is missing; else that is `StoreUnavailable`.
+        lease: seconds for which a call belongs to the process that moved it; renewed at a third of it while the call is open.
+        spool: directory for outcomes that could not be written; default: the path with `-spool` appended.
         max_queued: how many commands that nobody waits for (`Enter(wait=False)`) may queue before `submit` blocks.
         clock: wall clock in seconds, for leases.
+
+    Raises:
+        ConfigurationError: an option has no meaning.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         *,
-        synchronous: Literal["FULL", "EXTRA", "NORMAL"] = "FULL",
+        synchronous: Synchronous = "FULL",
         busy_timeout: float = 30.0,
         create: bool = True,
+        lease: float = 60.0,
+        spool: str | os.PathLike[str] | None = None,
         max_queued: int = 10_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path = os.path.abspath(os.fspath(path))
+        name = os.fspath(path)
         if synchronous not in {"FULL", "EXTRA", "NORMAL"}:
             raise ConfigurationError(f"synchronous={synchronous!r}: use 'FULL', 'EXTRA' or 'NORMAL'")
-        if ":memory:" in os.fspath(path):
-            raise ConfigurationError(f"SQLiteStore({os.fspath(path)!r}) keeps nothing; use MemoryStore()")
-        self._options = {"synchronous": synchronous, "busy_timeout": busy_timeout, "create": create}
-        self._busy_timeout, self._max_queued, self._clock = busy_timeout, max_queued, clock
+        if not name or name.startswith(":memory:"):
+            raise ConfigurationError(f"SQLiteStore({name!r}) keeps nothing; give a path, or use MemoryStore()")
+        if lease <= 0 or busy_timeout < 0:
+            raise ConfigurationError(
+                f"lease={lease!r}, busy_timeout={busy_timeout!r}: both are seconds, the lease above zero"
+            )
+        self.path = str(Path(name).absolute())
+        self._options = Options(
+            path=self.path, synchronous=synchronous, busy_timeout=busy_timeout, create=create, lease=lease, clock=clock
+        )
+        self._spool = Spool(f"{self.path}-spool" if spool is None else spool)
+        self._max_queued = max_queued
         self._starting = threading.Lock()
-        self._session: _Session | None = None
-        self._left: list[_Session] = []
-        self._closed = False
-        self._hooked = False
+        self._session: Session | None = None
+        self._inherited: list[Session] = []
+        self._is_closed = self._is_hooked = False
 
     def submit(self, command: Command, done: Done) -> None:
         """Queue a command for the next commit; see `Store.submit`."""
         session = self._session
         if session is None or session.pid != os.getpid():
             try:
-                session = self._start()
+                session = self._open()
             except StoreError as error:
                 done(error)
                 return
@@ -92,205 +102,156 @@ class SQLiteStore:
 
     def get(self, request_id: str) -> StoredCall | None:
         """Answer the row of a call, or None."""
-        return self._read(lambda connection: read_one(connection, request_id))
+        return self._open().read(lambda connection: read_one(connection, request_id))
 
     def events(self, *, request_id: str | None = None, task_id: str | None = None) -> Iterator[StoredEvent]:
         """Yield events in chain order: of one call, of one task, or all. Reads in pages; later events may show."""
+        session = self._open()
         if request_id is not None:
-            events = self._read(lambda connection: read_call_events(connection, request_id))
+            events = session.read(lambda connection: read_call_events(connection, request_id))
             yield from (event for event in events if task_id is None or event.task_id == task_id)
             return
-        yield from self._pages(lambda connection: read_events(connection, task_id))
+        for page in pages_of_events(session.read, task_id):
+            yield from page
 
-    def calls(self, query: CallQuery = CallQuery()) -> Iterator[StoredCall]:  # noqa: B008 - frozen
+    def calls(self, query: CallQuery = _EVERYTHING) -> Iterator[StoredCall]:
         """Yield calls that match, newest first by request id. Reads in pages; states may be as of different moments."""
-        yield from self._pages(lambda connection: read_calls(connection, query))
+        for page in pages_of_calls(self._open().read, query):
+            yield from page
 
     def heads(self) -> Iterator[Head]:
         """Yield the last event of every task."""
-        yield from self._read(read_heads)
+        yield from self._open().read(read_heads)
 
     def gaps(self) -> Iterator[Gap]:
         """Yield the ranges of events that were pruned."""
-        yield from self._read(read_gaps)
+        yield from self._open().read(read_gaps)
+
+    @property
+    def owner(self) -> Owner:
+        """This process, as the ledger knows it."""
+        return self._open().owner
+
+    def owners(self) -> list[Owner]:
+        """Answer the processes that the ledger knows."""
+        return self._open().read(read_owners)
+
+    def claim(self, *, limit: int = 100, lease: float = 60.0) -> list[Claim]:
+        """Take over calls that nobody works on; see `RecoverableStore.claim`."""
+        session = self._open()
+        return session.on_writer(lambda: session.write_batch(
+            lambda connection, batch, now: claim(connection, batch, session.owner, now, limit=limit, lease=lease)
+        ))  # fmt: skip
+
+    def heartbeat(self) -> None:
+        """Renew the leases of this process's calls now; the writer does it by itself at a third of the lease."""
+        session = self._open()
+        session.on_writer(session.beat)
+
+    def spool(self, command: Move | Note | Enter) -> None:
+        """Keep an outcome that `submit` could not write in a synced file; see `RecoverableStore.spool`."""
+        self._spool.keep(command)
+        session = self._session
+        if session is not None:
+            session.spooled()
+
+    def drain(self) -> Drained:
+        """Write what is spooled; see `RecoverableStore.drain`."""
+        session = self._open()
+        return session.on_writer(session.drain)
+
+    def prune(self, before: float) -> Pruned:
+        """Remove calls that finished before a wall clock, with their events; see `RecoverableStore.prune`."""
+        session = self._open()
+        calls = events = 0
+        while True:
+            part = session.on_writer(lambda: session.transact(lambda connection, now: prune(connection, before)))
+            calls, events = calls + part.calls, events + part.events
+            if not part.calls:
+                return Pruned(calls, events)
+
+    def put_blob(self, digest: str, kind: str, body: bytes) -> None:
+        """Keep bytes that may have to be erased later, durably, under their digest."""
+        session = self._open()
+        session.on_writer(
+            lambda: session.transact(lambda connection, now: put_blob(connection, digest, kind, body, now))
+        )
+
+    def blob(self, digest: str) -> bytes | None:
+        """Answer kept bytes, or None if they were never kept or were erased."""
+        return self._open().read(lambda connection: read_blob(connection, digest))
+
+    def erase_blob(self, digest: str) -> bool:
+        """Erase kept bytes, in the file and in its log; the chain still verifies. Answer whether there were any."""
+        session = self._open()
+        return session.on_writer(lambda: session.erase(lambda connection, now: erase_blob(connection, digest)))
 
     def close(self) -> None:
         """Commit what was submitted and close the file. Idempotent; the ledger cannot be used afterwards."""
         with self._starting:
-            self._closed = True
+            self._is_closed = True
             session, self._session = self._session, None
         if session is not None and session.pid == os.getpid():
             session.stop()
 
-    def _start(self) -> _Session:
+    def _open(self) -> Session:
+        session = self._session
+        if session is not None and session.pid == os.getpid():
+            return session
         with self._starting:
             session = self._session
             if session is not None and session.pid == os.getpid():
                 return session
-            if self._closed:
+            if self._is_closed:
                 raise StoreClosed(f"the ledger {self.path!r} was closed; make a new SQLiteStore")
             if session is not None:
                 self._leave(session)
-            if not self._hooked:
-                self._hooked = True
-                atexit.register(_close, weakref.ref(self))
-                os.register_at_fork(after_in_child=_lock_again(weakref.ref(self)))
-            self._session = session = _Session(self)
+            if not self._is_hooked:
+                self._hook()
+            self._session = session = Session(self._options, self._spool)
             weakref.finalize(self, session.writer.end).atexit = False
             return session
 
-    def _leave(self, session: _Session) -> None:
-        """Let go of what a parent process opened; its connections must be neither used nor closed here."""
-        self._left.append(session)
+    def _leave(self, session: Session) -> None:
+        """Let go of what a parent process opened; nothing of it may be used or closed here."""
+        self._inherited.append(session)
         session.writer.drop(
             StoreClosed("the process was forked; the parent still writes this record, the child does not")
         )
 
-    def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        with self._reader() as connection:
-            return read(connection)
+    def _hook(self) -> None:
+        self._is_hooked = True
+        reference = weakref.ref(self)
+        atexit.register(_with(reference, SQLiteStore.close))
+        os.register_at_fork(
+            before=_with(reference, SQLiteStore._before_fork),
+            after_in_parent=_with(reference, SQLiteStore._after_fork),
+            after_in_child=_with(reference, SQLiteStore._after_fork_in_child),
+        )
 
-    def _pages(self, read: Callable[[sqlite3.Connection], Iterator[list[T]]]) -> Iterator[T]:
-        with self._reader() as connection:
-            for page in read(connection):
-                yield from page
+    def _before_fork(self) -> None:
+        self._starting.acquire()
+        if self._session is not None and self._session.pid == os.getpid():
+            self._session.pause()
 
-    @contextmanager
-    def _reader(self) -> Iterator[sqlite3.Connection]:
-        session = self._session
-        if session is None or session.pid != os.getpid():
-            session = self._start()
-        try:
-            connection = session.readers.pop() if session.readers else session.connect()
-        except IndexError:
-            connection = session.connect()
-        try:
-            yield connection
-        except sqlite3.Error as error:
-            connection.close()
-            raise translate(error, self.path) from error
-        except BaseException:
-            connection.close()
-            raise
-        else:
-            session.readers.append(connection)
+    def _after_fork(self) -> None:
+        if self._session is not None:
+            self._session.gate.open()
+        self._starting.release()
+
+    def _after_fork_in_child(self) -> None:
+        self._starting = threading.Lock()
 
 
-class _Session:
-    """What one process has open: the writer with its connection, and idle connections for readers."""
+def _with(reference: weakref.ref[SQLiteStore], act: Callable[[SQLiteStore], None]) -> Callable[[], None]:
+    # Hooks of the interpreter live as long as it does; they must not keep the store alive as well.
+    def hook() -> None:
+        store = reference()
+        if store is not None:
+            act(store)
 
-    def __init__(self, store: SQLiteStore) -> None:
-        self.pid = os.getpid()
-        self.path, self._options, self._busy_timeout = store.path, store._options, store._busy_timeout
-        self._clock = store._clock
-        self.owner: Owner = this_owner(self._clock())
-        self.readers: list[sqlite3.Connection] = []
-        self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
-        self.writer = Writer(self._commit, self._disconnect, name=f"fcguard-ledger-{os.path.basename(self.path)}")
-
-    def connect(self) -> sqlite3.Connection:
-        try:
-            return connect(self.path, **self._options)  # type: ignore[arg-type]
-        except sqlite3.Error as error:
-            raise translate(error, self.path) from error
-
-    def stop(self) -> None:
-        self.writer.stop()
-        while self.readers:
-            self.readers.pop().close()
-
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-    def _writable(self) -> sqlite3.Connection:
-        connection = self._connection
-        if connection is None:
-            connection = self.connect()
-            connection.execute("PRAGMA busy_timeout=0")  # `begin` waits, and more fairly
-            self._connection = connection
-        self._check_file()
-        return connection
-
-    def _check_file(self) -> None:
-        """Refuse to write to a file that is no longer the one at the path: those records could not be found again."""
-        try:
-            status = os.stat(self.path)
-        except OSError as error:
-            raise StoreUnavailable(
-                f"the ledger {self.path!r} was removed while open ({error.strerror}); put it back, or restart to begin a new one"
-            ) from error
-        if self._file is None:
-            self._file = (status.st_dev, status.st_ino)
-        elif self._file != (status.st_dev, status.st_ino):
-            raise StoreUnavailable(
-                f"the ledger {self.path!r} was replaced while open; restart to use the file that is there now"
-            )
-
-    def _commit(self, commands: Sequence[Command]) -> Sequence[Answer | BaseException]:
-        """Make commands durable in one transaction; runs on the writer's thread."""
-        try:
-            return self._transact(commands, careful=False)
-        except Exception as error:
-            failure = error if isinstance(error, StoreError) else self._failure(error)
-            if isinstance(failure, StoreUnavailable | StoreCorrupt):
-                raise failure from error
-        # One command is at fault (an id that exists, a value no column takes): each on its own, so that only that one fails.
-        return [self._alone(command) for command in commands]
-
-    def _alone(self, command: Command) -> Answer | BaseException:
-        try:
-            return self._transact([command], careful=True)[0]
-        except Exception as error:  # noqa: BLE001 - this is the answer
-            return error if isinstance(error, StoreError) else self._failure(error)
-
-    def _failure(self, error: Exception) -> StoreError:
-        if isinstance(error, sqlite3.Error):
-            return translate(error, self.path)
-        failure = StoreError(f"the ledger {self.path!r} cannot hold the record: {type(error).__name__}: {error}")
-        failure.__cause__ = error
-        return failure
-
-    def _transact(self, commands: Sequence[Command], *, careful: bool) -> list[Answer | BaseException]:
-        connection = self._writable()
-        begin(connection, self._busy_timeout)
-        try:
-            batch = Batch(SQLiteView(connection), self.owner.id, self._clock(), lease=_LEASE, careful=careful)
-            answers: list[Answer | BaseException] = [batch.apply(command) for command in commands]
-            flush(connection, batch)
-            connection.execute("COMMIT")
-        except BaseException as error:
-            self._undo(connection, error)
-            raise
-        return answers
-
-    def _undo(self, connection: sqlite3.Connection, error: BaseException) -> None:
-        try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            pass  # the medium failed; the connection is closed next, which rolls back as well
-        if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.IntegrityError):
-            self._disconnect()
-
-
-def _close(reference: weakref.ref[SQLiteStore]) -> None:
-    store = reference()
-    if store is not None:
-        store.close()
+    return hook
 
 
 def _nothing() -> None:
     pass
-
-
-def _lock_again(reference: weakref.ref[SQLiteStore]) -> Callable[[], None]:
-    # Another thread of the parent may have held the lock at the fork; in the child nobody would ever release it.
-    def after_fork() -> None:
-        store = reference()
-        if store is not None:
-            store._starting = threading.Lock()
-
-    return after_fork

@@ -1,10 +1,11 @@
 """The statements of the SQLite ledger, and how rows become values."""
 
+# ruff: noqa: S608 - what is put into statements are the names of columns, written in this package
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
 from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import CallQuery, Gap, Head, Identity, StoredCall, StoredEvent
@@ -14,12 +15,13 @@ from fcguard.stores.payload import result_of
 __all__ = [
     "SQLiteView",
     "flush",
+    "pages_of_calls",
+    "pages_of_events",
     "read_call_events",
-    "read_calls",
-    "read_events",
     "read_gaps",
     "read_heads",
     "read_one",
+    "read_open",
 ]
 
 _OPEN: Final = "c.state IN ('PREPARED','STARTED','UNCERTAIN','CONFIRMING','PARKED')"
@@ -47,8 +49,12 @@ _INSERT_EVENT: Final = (
     "INSERT INTO fc_events (task, seq, request_id, kind, at, back, payload, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _EVENT: Final = "h.task_id, e.seq, e.request_id, e.kind, e.at, e.payload, e.hash"
+_EVENTS_AFTER: Final = f"SELECT {_EVENT} FROM fc_events e JOIN fc_heads h ON h.task = e.task WHERE e.task = ? AND e.seq > ? ORDER BY e.seq LIMIT ?"
 _PAGE: Final = 256
 """Rows read at once: a reader that pauses must not hold a snapshot, or the log could not be folded back."""
+
+Run: TypeAlias = Callable[[Callable[[sqlite3.Connection], list[Any]]], list[Any]]
+"""Runs one query on an idle connection."""
 
 
 class SQLiteView:
@@ -173,7 +179,12 @@ def read_one(connection: sqlite3.Connection, request_id: str) -> StoredCall | No
     return None if found is None else _call(found)
 
 
-def read_calls(connection: sqlite3.Connection, query: CallQuery) -> Iterator[list[StoredCall]]:
+def read_open(connection: sqlite3.Connection) -> list[StoredCall]:
+    """Answer every open call, oldest first."""
+    return [_call(found) for found in connection.execute(f"{_SELECT_WITH_RESULT} WHERE {_OPEN} ORDER BY c.request_id")]
+
+
+def pages_of_calls(run: Run, query: CallQuery) -> Iterator[list[StoredCall]]:
     """Yield pages of calls, newest first; request ids sort by time."""
     conditions, parameters = ["c.request_id < ?"], list[Any]()
     if query.states:
@@ -199,7 +210,7 @@ def read_calls(connection: sqlite3.Connection, query: CallQuery) -> Iterator[lis
     before, left = "\U0010ffff", query.limit
     while left is None or left > 0:
         size = _PAGE if left is None else min(left, _PAGE)
-        page = [_call(found) for found in connection.execute(statement, (before, *parameters, size))]
+        page = [_call(found) for found in _fetch(run, statement, (before, *parameters, size))]
         if page:
             yield page
             before = page[-1].identity.request_id
@@ -208,27 +219,22 @@ def read_calls(connection: sqlite3.Connection, query: CallQuery) -> Iterator[lis
         left = None if left is None else left - size
 
 
-def read_events(connection: sqlite3.Connection, task_id: str | None) -> Iterator[list[StoredEvent]]:
+def pages_of_events(run: Run, task_id: str | None) -> Iterator[list[StoredEvent]]:
     """Yield pages of events in chain order: of one task, or of all."""
-    tasks = connection.execute(
-        "SELECT task FROM fc_heads WHERE ? IN (task_id, '') ORDER BY task", (task_id or "",)
-    ).fetchall()
-    for (task,) in tasks:
-        after = 0
-        while True:
-            page = [
-                StoredEvent(*found)
-                for found in connection.execute(
-                    f"SELECT {_EVENT} FROM fc_events e JOIN fc_heads h ON h.task = e.task "
-                    "WHERE e.task = ? AND e.seq > ? ORDER BY e.seq LIMIT ?",
-                    (task, after, _PAGE),
-                )
-            ]
+    condition = "WHERE task_id = ? " if task_id is not None else ""
+    parameters = () if task_id is None else (task_id,)
+    for (task,) in _fetch(run, f"SELECT task FROM fc_heads {condition}ORDER BY task", parameters):
+        after, size = 0, _PAGE
+        while size == _PAGE:
+            page = [StoredEvent(*found) for found in _fetch(run, _EVENTS_AFTER, (task, after, _PAGE))]
+            size = len(page)
             if page:
                 yield page
                 after = page[-1].seq
-            if len(page) < _PAGE:
-                break
+
+
+def _fetch(run: Run, statement: str, parameters: Sequence[Any]) -> list[Any]:
+    return run(lambda connection: connection.execute(statement, parameters).fetchall())
 
 
 def read_call_events(connection: sqlite3.Connection, request_id: str) -> list[StoredEvent]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
@@ -30,11 +32,23 @@ class Writer:
         commit: runs on the thread.
         on_stop: runs on the thread at its end, to close what it used.
         name: name of the thread.
+        beat: runs on the thread every `interval` seconds, about.
+        interval: seconds.
         max_batch: most commands in one transaction.
     """
 
-    def __init__(self, commit: Commit, on_stop: Callable[[], None], *, name: str, max_batch: int = 1024) -> None:
+    def __init__(
+        self,
+        commit: Commit,
+        on_stop: Callable[[], None],
+        *,
+        name: str,
+        beat: Callable[[], None],
+        interval: float,
+        max_batch: int = 1024,
+    ) -> None:
         self._commit, self._on_stop, self._max_batch = commit, on_stop, max_batch
+        self._beat, self._interval, self._next_beat = beat, interval, time.monotonic() + interval
         self._queue: SimpleQueue[tuple[Command | Job | None, Done]] = SimpleQueue()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -91,16 +105,20 @@ class Writer:
     def _run(self) -> None:
         going = True
         while going:
-            going = self._step()
+            with suppress(Empty):
+                going = self._step()
+            if time.monotonic() >= self._next_beat:
+                self._next_beat = time.monotonic() + self._interval
+                _guarded(self._beat)
         self._stopped = True
         self.drop(StoreClosed("the ledger was closed before the command reached it"))
         self._on_stop()
 
     def _step(self) -> bool:
-        """Take what is queued, up to the first job; answer whether to go on."""
+        """Take what is queued, up to the first job; answer whether to go on. Raises `Empty` when it is time for a beat."""
         commands: list[Command] = []
         waiting: list[Done] = []
-        item, done = self._queue.get()
+        item, done = self._queue.get(timeout=max(0.0, self._next_beat - time.monotonic()))
         while item is not None and not callable(item):
             commands.append(item)
             waiting.append(done)
@@ -121,7 +139,7 @@ class Writer:
             answers = self._commit(commands)
         except StoreError as error:
             answers = [_again(error) for _ in commands]
-        except Exception as error:  # noqa: BLE001 - whatever it is, every caller gets an answer and the thread lives on
+        except Exception as error:  # whatever it is, every caller gets an answer and the thread lives on
             _log.exception("the ledger's writer failed")
             answers = [
                 _again(StoreError(f"the ledger's writer failed: {type(error).__name__}: {error}")) for _ in commands
@@ -132,7 +150,7 @@ class Writer:
     def _do(self, job: Job, done: Done) -> None:
         try:
             answer = job()
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+        except BaseException as error:  # raised again in the thread that waits
             answer = error
         _call(done, answer)
 
@@ -144,6 +162,13 @@ def _again(error: StoreError) -> StoreError:
     return copy
 
 
+def _guarded(beat: Callable[[], None]) -> None:
+    try:
+        beat()
+    except Exception:  # the next beat may succeed; commands get their own errors
+        _log.warning("the ledger's heartbeat failed", exc_info=True)
+
+
 def _ignore(answer: Any) -> None:
     pass
 
@@ -151,6 +176,6 @@ def _ignore(answer: Any) -> None:
 def _call(done: Done, answer: Any) -> None:
     try:
         done(answer)
-    except Exception:  # noqa: BLE001
+    except Exception:
         # The record is safe either way; a broken callback of one caller must not stop the others.
         _log.exception("a caller's callback failed; its record has been handled")

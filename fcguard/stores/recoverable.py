@@ -1,0 +1,121 @@
+"""What a ledger must do beyond `Store`, so that calls survive their process: owners, leases, claims, spool, retention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fcguard.stores.base import Enter, Gap, Head, Move, Note, Store, StoredCall
+from fcguard.stores.owner import Liveness, Owner
+
+__all__ = ["Claim", "Drained", "Pruned", "RecoverableStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An open call that this process took over.
+
+    Attributes:
+        call: the row after the claim: owned by this process, version raised, so that the earlier owner's commands are `Stale`.
+        liveness: what is known of the earlier owner. Only `self` and `dead` prove that nobody else works on the call.
+        previous: the earlier owner, as far as the ledger knows it.
+        silent: seconds since the earlier owner's last sign of life, on the store's clock; proves nothing by itself.
+    """
+
+    call: StoredCall
+    liveness: Liveness
+    previous: Owner | None
+    silent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What became of the spooled commands.
+
+    Attributes:
+        applied: written as they were.
+        known: in the ledger already; nothing was written.
+        noted: the call had moved on; what they say was appended as notes.
+        failed: kept in the spool, with the reason for each, by file name.
+    """
+
+    applied: int = 0
+    known: int = 0
+    noted: int = 0
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """How many finished calls, and events of theirs, were removed."""
+
+    calls: int
+    events: int
+
+
+class RecoverableStore(Store, Protocol):
+    """A ledger from which calls can be taken over after their process died."""
+
+    @property
+    def owner(self) -> Owner:
+        """This process, as the ledger knows it."""
+        ...
+
+    def owners(self) -> list[Owner]:
+        """Answer the processes that the ledger knows."""
+        ...
+
+    def claim(self, *, limit: int = 100, lease: float = 60.0) -> list[Claim]:
+        """Take over calls that nobody works on: owner proved dead, lease lapsed, or next action due.
+
+        Never claimed: PARKED calls, and PREPARED ones that were never sent and wait for somebody (`next_at` is None).
+
+        Args:
+            limit: most calls to take.
+            lease: seconds this process asks for.
+
+        Raises:
+            StoreError: the ledger cannot be read or written.
+        """
+        ...
+
+    def heartbeat(self) -> None:
+        """Renew the leases of this process's calls. SQL stores do it by themselves."""
+        ...
+
+    def spool(self, command: Move | Note | Enter) -> None:
+        """Keep an outcome that `submit` could not write in a synced file, to be written later by `drain`.
+
+        Raises:
+            StoreError: it could not be kept there either; it exists in memory only.
+        """
+        ...
+
+    def drain(self) -> Drained:
+        """Write what is spooled; done at opening too. Nothing is removed from the spool before it is in the ledger."""
+        ...
+
+    def heads(self) -> Iterator[Head]:
+        """Yield the last event of every task."""
+        ...
+
+    def gaps(self) -> Iterator[Gap]:
+        """Yield the ranges of events that were pruned."""
+        ...
+
+    def prune(self, before: float) -> Pruned:
+        """Remove calls that finished before a wall clock, with their events; heads and gaps keep the chains checkable."""
+        ...
+
+    def put_blob(self, digest: str, kind: str, body: bytes) -> None:
+        """Keep bytes that may have to be erased later (the value and salt of a secret), durably, under their digest."""
+        ...
+
+    def blob(self, digest: str) -> bytes | None:
+        """Answer kept bytes, or None if they were never kept or were erased."""
+        ...
+
+    def erase_blob(self, digest: str) -> bool:
+        """Erase kept bytes; the chain still verifies. Answer whether there were any."""
+        ...

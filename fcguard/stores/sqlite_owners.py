@@ -1,0 +1,76 @@
+"""Owners and leases in the SQLite ledger: who writes, who lives, and whose calls may be taken over."""
+
+# ruff: noqa: S608 - what is put into statements are the names of columns, written in this package
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from typing import Final
+
+from fcguard.stores.base import Event
+from fcguard.stores.batch import Batch
+from fcguard.stores.judge import is_claimable
+from fcguard.stores.owner import Liveness, Owner, liveness_of
+from fcguard.stores.recoverable import Claim
+from fcguard.stores.sqlite_rows import flush, read_open
+
+__all__ = ["claim", "read_owners", "register", "renew", "retire"]
+
+_LIVE: Final = "state IN ('PREPARED','STARTED','UNCERTAIN','CONFIRMING','PARKED')"
+
+
+def register(connection: sqlite3.Connection, owner: Owner, now: float) -> None:
+    """Make a process known, and forget those that ended and own nothing open."""
+    connection.execute(
+        "INSERT OR IGNORE INTO fc_owners (id, host, boot, pid, started, seen_at) VALUES (?, ?, ?, ?, ?, ?)",
+        (owner.id, owner.host, owner.boot, owner.pid, owner.started, now),
+    )
+    idle = f"SELECT owner FROM fc_calls WHERE {_LIVE} AND owner IS NOT NULL"
+    for other in read_owners(connection, f"WHERE id NOT IN ({idle})"):
+        if liveness_of(other, owner) is Liveness.DEAD:
+            connection.execute("DELETE FROM fc_owners WHERE id = ?", (other.id,))
+
+
+def retire(connection: sqlite3.Connection, owner_id: str, now: float) -> None:
+    """Note that a process closed the ledger; whether it still runs is another question."""
+    connection.execute("UPDATE fc_owners SET seen_at = ?, ended_at = ? WHERE id = ?", (now, now, owner_id))
+
+
+def renew(connection: sqlite3.Connection, owner_id: str, now: float, lease: float) -> None:
+    """Renew the leases of the calls that a process works on."""
+    connection.execute("UPDATE fc_owners SET seen_at = ? WHERE id = ?", (now, owner_id))
+    connection.execute(
+        f"UPDATE fc_calls SET lease_until = max(lease_until, ?) WHERE {_LIVE} "
+        "AND owner = ? AND next_at IS NULL AND lease_until IS NOT NULL",
+        (now + lease, owner_id),
+    )
+
+
+def read_owners(connection: sqlite3.Connection, where: str = "") -> list[Owner]:
+    """Answer the known processes."""
+    rows = connection.execute(f"SELECT id, host, boot, pid, started, seen_at FROM fc_owners {where}")
+    return [Owner(*row) for row in rows]
+
+
+def claim(
+    connection: sqlite3.Connection, batch: Batch, here: Owner, now: float, *, limit: int, lease: float
+) -> list[Claim]:
+    """Take over calls that nobody works on; inside a transaction that the caller commits."""
+    owners = {owner.id: owner for owner in read_owners(connection)}
+    liveness = {id_: liveness_of(owner, here) for id_, owner in owners.items()}
+    claims: list[Claim] = []
+    for call in read_open(connection):
+        if len(claims) >= limit:
+            break
+        known = liveness.get(call.owner or "", Liveness.UNKNOWN)
+        if not is_claimable(call, known, now):
+            continue
+        previous = owners.get(call.owner or "")
+        request_id = call.identity.request_id
+        event = Event("claimed", now, {"by": here.id, "from": call.owner, "liveness": known})
+        row = batch.claim(request_id, event, lease)
+        taken = replace(call, version=row.version, owner=row.owner, lease_until=row.lease_until)
+        silent = now - (previous.seen_at if previous is not None else call.updated_at)
+        claims.append(Claim(taken, known, previous, silent))
+    flush(connection, batch)
+    return claims

@@ -1,0 +1,133 @@
+"""What a ledger must do so that calls survive their process, as tests."""
+
+# ruff: noqa: D102, PT018 - the name of a test says what it checks
+from __future__ import annotations
+
+import pytest
+
+from fcguard.model.states import CallState
+from fcguard.stores.base import CallQuery, Stale
+from fcguard.stores.chain import verify
+from fcguard.stores.owner import Liveness
+from fcguard.stores.recoverable import RecoverableStore
+from fcguard.testing.store_contract import StoreContract, ask, enter, ids, move, open_call
+
+__all__ = ["RecoverableStoreContract"]
+
+_S = CallState
+
+
+class RecoverableStoreContract(StoreContract):
+    """Tests of the `RecoverableStore` protocol, in which one process is the only owner."""
+
+    def test_a_call_belongs_to_the_process_that_opened_it(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1))
+        call = store.get("fc-20260130-000001")
+        assert call is not None and call.lease_until is not None
+        assert call.owner == store.owner.id
+        assert store.owner in [owner for owner in store.owners() if owner.id == store.owner.id] or store.owners()
+
+    def test_what_is_worked_on_is_not_claimed(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1))
+        ask(store, open_call(2))
+        ask(store, move(2, 1, _S.CONFIRMING))
+        assert store.claim() == []
+
+    @pytest.mark.parametrize("state", [_S.STARTED, _S.UNCERTAIN, _S.CONFIRMING])
+    def test_a_lapsed_lease_lets_a_call_be_claimed_once(self, store: RecoverableStore, state: CallState) -> None:
+        ask(store, open_call(1, lease=0.0))
+        version = 1
+        if state is not _S.STARTED:
+            ask(store, move(1, 1, state, next_at=0.0))
+            version = 2
+        (claim,) = store.claim(lease=60.0)
+        assert (claim.call.identity.request_id, claim.call.state) == ("fc-20260130-000001", state)
+        assert claim.call.version == version + 1
+        assert claim.liveness is Liveness.SELF
+        assert claim.call == store.get("fc-20260130-000001")
+        assert ask(store, move(1, version, _S.SUCCEEDED)) == Stale(version + 1, state, None)
+        assert [event.kind for event in store.events(request_id="fc-20260130-000001")][-1] == "claimed"
+        assert verify(store.events()).ok
+
+    def test_a_call_is_not_claimed_before_its_time(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1, lease=0.0))
+        ask(store, move(1, 1, _S.UNCERTAIN, next_at=4e9))
+        assert store.claim() == []
+
+    def test_what_waits_for_a_person_is_not_claimed(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1, lease=0.0))
+        ask(store, move(1, 1, _S.PARKED))
+        ask(store, open_call(2, lease=0.0, state=_S.PREPARED))
+        assert store.claim() == []
+
+    def test_a_call_that_waits_for_its_next_attempt_is_claimed(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1))
+        ask(store, move(1, 1, _S.PREPARED, next_at=0.0))
+        assert ids(claim.call for claim in store.claim()) == ["fc-20260130-000001"]
+
+    def test_claims_are_limited(self, store: RecoverableStore) -> None:
+        for number in range(5):
+            ask(store, open_call(number, lease=0.0))
+        first, rest = store.claim(limit=2), store.claim()
+        assert (len(first), len(rest)) == (2, 3)
+        assert not set(ids(claim.call for claim in first)) & set(ids(claim.call for claim in rest))
+
+    def test_a_heartbeat_renews_leases(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1, lease=0.0))
+        store.heartbeat()
+        assert store.claim() == []
+
+    def test_finished_calls_are_not_claimed(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1, lease=0.0))
+        ask(store, move(1, 1, _S.SUCCEEDED))
+        assert store.claim() == []
+
+    def test_a_spooled_outcome_is_drained_once(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1))
+        store.spool(move(1, 1, _S.SUCCEEDED, result={"data": 3}))
+        assert store.drain().applied == 1
+        call = store.get("fc-20260130-000001")
+        assert call is not None and (call.state, call.result) == (_S.SUCCEEDED, {"data": 3})
+        assert store.drain().applied == 0
+        assert len(list(store.events())) == 2
+
+    def test_a_spooled_outcome_of_a_call_that_moved_on_is_noted(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1))
+        store.spool(move(1, 1, _S.SUCCEEDED, at=105.0))
+        ask(store, move(1, 1, _S.PARKED))
+        drained = store.drain()
+        assert drained.failed == {}
+        assert [(event.kind, event.at) for event in store.events()] == [
+            ("opened", 100.0),
+            ("moved", 101.0),
+            ("moved", 105.0),
+        ]
+        call = store.get("fc-20260130-000001")
+        assert call is not None and call.state is _S.PARKED
+
+    def test_pruning_keeps_open_calls_and_checkable_chains(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1))
+        for number in range(2, 7):
+            ask(store, enter(number, at=100.0 + number))
+        ask(store, open_call(7, task_id="other", at=100.0))
+        ask(store, move(7, 1, _S.SUCCEEDED, at=102.0, result={}))
+        heads = list(store.heads())
+        pruned = store.prune(before=104.0)
+        assert (pruned.calls, pruned.events) == (3, 4)
+        assert store.get("fc-20260130-000002") is None
+        assert ids(store.calls(CallQuery())) == [f"fc-20260130-{number:06d}" for number in (6, 5, 4, 1)]
+        ask(store, enter(8, task_id="task"))
+        assert verify(store.events(), gaps=store.gaps()).fault is None
+        assert not verify(store.events()).ok
+        assert [(head.task_id, head.seq) for head in heads] == [("task", 6), ("other", 2)]
+        store.prune(before=200.0)
+        assert verify(store.events(), gaps=store.gaps()).fault is None
+        assert ids(store.calls(CallQuery())) == ["fc-20260130-000001"]
+
+    def test_a_blob_is_kept_until_it_is_erased(self, store: RecoverableStore) -> None:
+        store.put_blob("digest", "secret", b"value and salt")
+        store.put_blob("digest", "secret", b"another")
+        assert store.blob("digest") == b"value and salt"
+        assert store.erase_blob("digest") is True
+        assert store.blob("digest") is None
+        assert store.erase_blob("digest") is False
