@@ -1,0 +1,214 @@
+"""Providers of the OpenTelemetry SDK for those who have none; the only file that imports the SDK."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from opentelemetry import metrics as metrics_api
+from opentelemetry import trace as trace_api
+from opentelemetry.context import Context
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+from fcguard.errors import ConfigurationError, MissingExtraError
+from fcguard.telemetry.otlp_json import request_line, request_of
+from fcguard.telemetry.providers import GlobalMeters, GlobalTracer
+from fcguard.telemetry.terminal import print_spans
+from fcguard.telemetry.tree import spans_of
+
+__all__ = ["ConsoleTrees", "JsonLinesExporter", "Telemetry", "start"]
+
+ENDPOINT_VARIABLE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_MOST_SPANS: Final = 10_000
+
+
+class JsonLinesExporter(SpanExporter):
+    """Appends spans to a file, one `ExportTraceServiceRequest` in JSON a line.
+
+    Args:
+        path: the file; its directory is made.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        self._file = Path(path).open("ab", buffering=0)  # noqa: SIM115 - closed by shutdown
+        self._lock = threading.Lock()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Append one line; several processes may write into one file."""
+        line = request_line(spans).encode() + b"\n"
+        with self._lock:
+            if self._file.closed:
+                return SpanExportResult.FAILURE
+            try:
+                self._file.write(line)
+            except OSError:
+                return SpanExportResult.FAILURE
+        return SpanExportResult.SUCCESS
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Answer True; lines are not held back."""
+        return True
+
+    def shutdown(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._file.close()
+
+
+class ConsoleTrees(SpanProcessor):
+    """Prints the spans of a trace as a tree on stderr as soon as none of them is open any more.
+
+    At most 10,000 spans are held back; further ones are left out of the picture.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[int, int] = {}
+        self._ended: dict[int, list[ReadableSpan]] = {}
+        self._held = 0
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Take note of an open span."""
+        trace_id = span.get_span_context().trace_id
+        with self._lock:
+            self._open[trace_id] = self._open.get(trace_id, 0) + 1
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep a span, and print the trace if it was the last open one."""
+        context = span.get_span_context()
+        if context is None:
+            return
+        with self._lock:
+            if self._held < _MOST_SPANS:
+                self._held += 1
+                self._ended.setdefault(context.trace_id, []).append(span)
+            left = self._open.get(context.trace_id, 1) - 1
+            if left > 0:
+                self._open[context.trace_id] = left
+                return
+            self._open.pop(context.trace_id, None)
+            ended = self._ended.pop(context.trace_id, [])
+            self._held -= len(ended)
+        _print(ended)
+
+    def shutdown(self) -> None:
+        """Print what is left of traces that are not complete."""
+        with self._lock:
+            left = [span for spans in self._ended.values() for span in spans]
+            self._open.clear()
+            self._ended.clear()
+            self._held = 0
+        _print(left)
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Answer True; complete traces are not held back."""
+        return True
+
+
+def _print(spans: Sequence[ReadableSpan]) -> None:
+    if spans:
+        print_spans(list(spans_of(request_of(spans))))
+
+
+class Telemetry:
+    """The providers that `setup` made.
+
+    Attributes:
+        tracer_provider: for `Guard(tracer_provider=...)`.
+        meter_provider: for `Guard(meter_provider=...)`; does nothing unless metrics go to a collector.
+    """
+
+    def __init__(self, tracer_provider: TracerProvider, meter_provider: metrics_api.MeterProvider) -> None:
+        self.tracer_provider = tracer_provider
+        self.meter_provider = meter_provider
+
+    def flush(self, timeout: float = 30.0) -> bool:
+        """Send what is waiting.
+
+        Args:
+            timeout: seconds for the spans, and again for the metrics.
+
+        Returns:
+            Whether all of it was sent.
+        """
+        milliseconds = int(timeout * 1000)
+        is_sent = self.tracer_provider.force_flush(milliseconds)
+        if isinstance(self.meter_provider, MeterProvider):
+            is_sent = self.meter_provider.force_flush(milliseconds) and is_sent
+        return is_sent
+
+    def shutdown(self) -> None:
+        """Send what is left and stop. Idempotent."""
+        if getattr(self, "_is_shut", False):
+            return
+        self._is_shut = True
+        self.tracer_provider.shutdown()
+        if isinstance(self.meter_provider, MeterProvider):
+            self.meter_provider.shutdown()
+
+    def __enter__(self) -> Telemetry:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+
+def start(
+    otlp_endpoint: str | None,
+    jsonl_path: str | os.PathLike[str] | None,
+    *,
+    console: bool,
+    set_global: bool,
+    service_name: str,
+) -> Telemetry:
+    """Do what `fcguard.telemetry.setup` promises; see there."""
+    if otlp_endpoint is None and jsonl_path is None and not console:
+        otlp_endpoint = os.environ.get(ENDPOINT_VARIABLE) or None
+        if otlp_endpoint is None:
+            raise ConfigurationError(
+                "setup() has no destination; pass console=True, jsonl_path='spans.jsonl' or"
+                " otlp_endpoint='http://localhost:4318'"
+            )
+    if set_global and (GlobalTracer().is_set() or GlobalMeters().get() is not None):
+        raise ConfigurationError(
+            "a global OpenTelemetry provider is set already; fcguard uses it by itself. Leave out set_global=True, or pass"
+            " tracer_provider= to the Guard"
+        )
+    resource = Resource.create({"service.name": service_name})
+    tracer_provider = TracerProvider(resource=resource)
+    meter_provider: metrics_api.MeterProvider = metrics_api.NoOpMeterProvider()
+    if otlp_endpoint is not None:
+        spans, reader = _otlp(otlp_endpoint)
+        tracer_provider.add_span_processor(BatchSpanProcessor(spans))
+        meter_provider = MeterProvider([reader], resource=resource)
+    if jsonl_path is not None:
+        tracer_provider.add_span_processor(BatchSpanProcessor(JsonLinesExporter(jsonl_path), schedule_delay_millis=500))
+    if console:
+        tracer_provider.add_span_processor(ConsoleTrees())
+    if set_global:
+        trace_api.set_tracer_provider(tracer_provider)
+        if isinstance(meter_provider, MeterProvider):
+            metrics_api.set_meter_provider(meter_provider)
+    return Telemetry(tracer_provider, meter_provider)
+
+
+def _otlp(endpoint: str) -> tuple[SpanExporter, PeriodicExportingMetricReader]:
+    try:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError:
+        raise MissingExtraError("opentelemetry-exporter-otlp-proto-http", "otlp") from None
+    base = endpoint.rstrip("/").removesuffix("/v1/traces")
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter(endpoint=f"{base}/v1/metrics"))
+    return OTLPSpanExporter(endpoint=f"{base}/v1/traces"), reader

@@ -1,0 +1,49 @@
+"""One line that gives a newcomer spans; it loads the OpenTelemetry SDK only when it is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+
+    from fcguard.telemetry.sdk import Telemetry
+
+__all__ = ["setup"]
+
+
+def setup(
+    otlp_endpoint: str | None = None,
+    jsonl_path: str | os.PathLike[str] | None = None,
+    console: bool = False,
+    set_global: bool = False,
+    *,
+    service_name: str = "fcguard",
+) -> Telemetry:
+    """Make OpenTelemetry providers that send spans to a collector, a file or the terminal.
+
+    ::
+
+        telemetry = setup(console=True)
+        guard = Guard(tracer_provider=telemetry.tracer_provider, meter_provider=telemetry.meter_provider)
+
+    Args:
+        otlp_endpoint: base address of an OTLP/HTTP collector (`http://localhost:4318`); spans and metrics go there.
+            Needs the extra `otlp`. None: what `OTEL_EXPORTER_OTLP_ENDPOINT` says, if nothing else is asked for.
+        jsonl_path: file to which spans are appended, one `ExportTraceServiceRequest` in JSON a line; for
+            `fcguard trace FILE` and the collector's file receiver.
+        console: print each trace as a tree on stderr when it is complete.
+        set_global: make them the process's global providers, so that the host's own spans go there, too.
+        service_name: `service.name` of the resource.
+
+    Returns:
+        The handle. Its `shutdown()` sends what is left; it also runs at the normal end of the process.
+
+    Raises:
+        ConfigurationError: no destination was named, or `set_global` and a global provider is set already.
+        MissingExtraError: `otlp_endpoint` without the extra `otlp`.
+        OSError: the file cannot be opened.
+    """
+    from fcguard.telemetry.sdk import start
+
+    return start(otlp_endpoint, jsonl_path, console=console, set_global=set_global, service_name=service_name)
