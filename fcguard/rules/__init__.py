@@ -1,0 +1,1 @@
+"""Business rules: small callables `(call) -> None | Violation`, and combinators over them."""

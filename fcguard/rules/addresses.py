@@ -65,33 +65,9 @@ METADATA_NAMES: Final = frozenset(
 """Names under which the same services answer."""
 
 _PRIVATE_SUFFIXES: Final = (
-    (
-        "localhost",
-        "local",
-        "localdomain",
-        "internal",
-        "intranet",
-        "corp",
-        "home",
-        "lan",
-        "private",
-        "home.arpa",
-        "in-addr.arpa",
-        "ip6.arpa",
-    )
-    + (
-        "svc",
-        "cluster.local",
-        "onion",
-        "nip.io",
-        "sslip.io",
-        "xip.io",
-        "localtest.me",
-        "lvh.me",
-        "vcap.me",
-        "lacolhost.com",
-    )
-    + ("1u.ms", "rbndr.us", "traefik.me")
+    *("localhost", "local", "localdomain", "internal", "intranet", "corp", "home", "lan", "private", "home.arpa"),
+    *("in-addr.arpa", "ip6.arpa", "svc", "cluster.local", "onion", "nip.io", "sslip.io", "xip.io", "localtest.me"),
+    *("lvh.me", "vcap.me", "lacolhost.com", "1u.ms", "rbndr.us", "traefik.me"),
 )
 """Suffixes of names that lead to private addresses: by standard, by habit, or because the name carries the address."""
 

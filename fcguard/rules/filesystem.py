@@ -55,10 +55,10 @@ def paths(
         ConfigurationError: no root, the root of the whole file system, or a suffix without its dot.
     """
     given = (root,) if isinstance(root, str | os.PathLike) else tuple(root)
-    roots = tuple(os.path.abspath(one) for one in given if os.fspath(one))
+    roots = tuple(Path(one).absolute() for one in given if os.fspath(one))
     if not roots or len(roots) != len(given):
         raise ConfigurationError("paths: name at least one directory as root")
-    if any(os.path.dirname(one) == one for one in roots):
+    if any(one.resolve().parent == one.resolve() for one in roots):
         raise ConfigurationError("paths: the root of the file system bounds nothing; name the directory that is meant")
     endings = None if suffixes is None else tuple(suffix.lower() for suffix in suffixes)
     if endings is not None and not all(ending.startswith(".") for ending in endings):
@@ -70,7 +70,7 @@ def paths(
 class _Paths(ParameterRule):
     name: ClassVar[str] = "paths"
     selectors: tuple[Selector, ...]
-    root: tuple[str, ...]
+    root: tuple[Path, ...]
     must_exist: bool
     suffixes: tuple[str, ...] | None
 
@@ -82,13 +82,12 @@ class _Paths(ParameterRule):
 
     def _why_outside(self, value: str) -> str | None:
         try:
-            resolved = Path(os.path.realpath(os.path.join(self.root[0], value)))
-            inside = any(resolved.is_relative_to(os.path.realpath(root)) for root in self.root)
-            looping = inside and os.path.islink(resolved)
-            exists = os.path.lexists(resolved) if self.must_exist else True
-        except (OSError, ValueError):
+            resolved = (self.root[0] / value).resolve()
+            inside = any(resolved.is_relative_to(root.resolve()) for root in self.root)
+            exists = resolved.exists() if self.must_exist else True
+        except (OSError, ValueError, RuntimeError):  # too long a name, a loop of symlinks
             return "cannot be resolved on this system"
-        if not inside or looping:
+        if not inside:
             return "leads outside the allowed directory; give a path below it, relative to it"
         if self.suffixes is not None and not resolved.name.lower().endswith(self.suffixes):
             return f"must end in one of {', '.join(self.suffixes)}"

@@ -191,7 +191,7 @@ class HostPolicy:
         if entry.scheme not in (None, target.scheme) or entry.port not in (None, target.port):
             return False
         host, pattern = target.host, entry.host
-        if pattern == "*" or pattern == host:
+        if pattern in ("*", host):
             return True
         if not isinstance(host, str):
             return not isinstance(pattern, str | IPv4Address | IPv6Address) and host in pattern

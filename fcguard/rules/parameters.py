@@ -24,6 +24,7 @@ class ParameterRule(BaseRule):
     selectors: tuple[Selector, ...]
 
     def __call__(self, call: Any) -> Verdict:
+        """Judge every value at the paths; the first refusal wins."""
         arguments = call.arguments
         for selector in self.selectors:
             found = selector.find(arguments)
@@ -39,6 +40,7 @@ class ParameterRule(BaseRule):
         raise NotImplementedError
 
     def check(self, parameters: Mapping[str, Any]) -> None:
+        """Compare the paths with the tool's schema; see `BaseRule.check`."""
         for selector in self.selectors:
             selector.check(parameters, self.name)
 

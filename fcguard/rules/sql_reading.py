@@ -129,7 +129,7 @@ def _parse(text: str, limits: SqlLimits) -> Node:
         parsed = dialect.parser(error_level=ErrorLevel.RAISE).parse(tokens, text)
     except RecursionError:
         raise
-    except Exception:  # noqa: BLE001 - whatever a parser raises on a stranger's text means that it is not understood
+    except Exception:  # whatever a parser raises on a stranger's text means that it is not understood
         of = f" of the dialect {limits.dialect!r}" if limits.dialect else ""
         raise SqlFault(f"is not understood as one statement{of}; write one plain statement") from None
     if len(parsed) != 1 or parsed[0] is None:

@@ -54,7 +54,7 @@ def tokenize(text: str, dialect: Any) -> list[Token]:
     """
     try:
         return list(dialect.tokenize(text))
-    except Exception:  # noqa: BLE001 - whatever a tokenizer raises on a stranger's text means that it cannot be read
+    except Exception:  # whatever a tokenizer raises on a stranger's text means that it cannot be read
         raise SqlFault("cannot be read as SQL (an open string or comment?)") from None
 
 
@@ -158,11 +158,7 @@ def _check_comments(code: str, name: str | None) -> None:
             raise SqlFault("holds a comment that some databases execute; leave it out")
         if comment.startswith("/*") and "/*" in comment[2:]:
             raise SqlFault("holds nested comments, which databases read in different ways; leave them out")
-        if (
-            comment.startswith("--")
-            and comment[2:3] not in ("", " ", "\t", "\n", "\r")
-            and (name is None or name in _HASH_COMMENTS)
-        ):
+        if name is None and comment.startswith("--") and comment[2:3].strip():
             raise SqlFault("holds '--' without a space after it, which databases read in different ways")
     rest = pattern.sub(" ", code)
     if "/*" in rest or "*/" in rest:

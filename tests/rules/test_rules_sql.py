@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from fcguard.errors import ConfigurationError
 from fcguard.rules.database import sql
 
 READ = {"allow": {"select"}}
