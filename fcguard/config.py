@@ -36,8 +36,10 @@ def is_coroutine_callable(fn: Any) -> bool:
         fn = fn.func
     if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
         return True
-    call = getattr(type(fn), "__call__", None) if not inspect.isroutine(fn) else None
-    return call is not None and (inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call))
+    if inspect.isroutine(fn) or not callable(fn):
+        return False
+    call = type(fn).__call__
+    return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,11 @@ class Prepared:
         if self._schema is None:
             tool = self.tool
             self._schema = ArgumentSchema.compile(
-                tool.parameters, aliases=tool.aliases, normalizers=tool.normalize, hidden=tool.hidden, secret=self.secrets
+                tool.parameters,
+                aliases=tool.aliases,
+                normalizers=tool.normalize,
+                hidden=tool.hidden,
+                secret=self.secrets,
             )
         return self._schema
 
@@ -158,7 +164,11 @@ class Toolbox:
         key = collapse(name)
         taken = self._collapsed.get(key)
         if taken is not None:
-            why = "is registered already" if taken == name else f"cannot be told from the registered {taken!r} (case and separators do not count)"
+            why = (
+                "is registered already"
+                if taken == name
+                else f"cannot be told from the registered {taken!r} (case and separators do not count)"
+            )
             raise DuplicateToolError(f"tool {name!r} {why}; give one of them another name with name=...")
         self._by_name[name] = prepared
         self._collapsed[key] = name

@@ -19,7 +19,7 @@ from fcguard.model.failure import Effect
 from fcguard.model.tool import ConfirmBy, Fallback, Retry, Tool
 from fcguard.rules.base import check_rule, is_async
 
-__all__ = ["GuardParts", "prepare_function", "prepare_tool"]
+__all__ = ["GuardParts", "prepare_function", "prepare_registered"]
 
 _NAME: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,127}$")
 _OPTIONS: Final = frozenset(field.name for field in fields(Tool)) - {"fn", "parameters"}
@@ -35,7 +35,9 @@ class GuardParts:
         self.first_rules, self.rules, self.constraints = tuple(first_rules), tuple(rules), tuple(constraints)
 
 
-def prepare_function(fn: Callable[..., Any], options: Mapping[str, Any], scope: Mapping[str, Any], parts: GuardParts) -> Prepared:
+def prepare_function(
+    fn: Callable[..., Any], options: Mapping[str, Any], scope: Mapping[str, Any], parts: GuardParts
+) -> Prepared:
     """Make a tool of a function from its signature.
 
     Raises:
@@ -43,7 +45,9 @@ def prepare_function(fn: Callable[..., Any], options: Mapping[str, Any], scope: 
     """
     _refuse_unknown(options)
     if isinstance(fn, (classmethod, property)):
-        raise ConfigurationError(f"{fn!r} cannot be a tool; decorate the plain function, or give guard.tool(...) the bound method")
+        raise ConfigurationError(
+            f"{fn!r} cannot be a tool; decorate the plain function, or give guard.tool(...) the bound method"
+        )
     if not callable(fn):
         raise ConfigurationError(f"guard.tool was given {fn!r}; decorate a function, method or callable object")
     name = options.get("name") or _name_of(fn)
@@ -91,6 +95,20 @@ def prepare_tool(tool: Tool, parts: GuardParts) -> Prepared:
         is_generator=is_generator,
     )
     _check_parameters(tool, prepared.schema)
+    return prepared
+
+
+def prepare_registered(tool: Tool, parts: GuardParts) -> Prepared:
+    """Prepare a tool that comes with its own schema; annotations of its function, where they can be read, are kept as promises."""
+    prepared = prepare_tool(tool, parts)
+    try:
+        signature = read_signature(tool.fn, tool.name)
+    except ConfigurationError:  # the schema is what counts; without readable annotations the function gets JSON values
+        return prepared
+    prepared.convert = signature.convert
+    prepared.info_parameter = signature.info_parameter
+    prepared.positional = signature.positional
+    prepared.names = signature.names
     return prepared
 
 
@@ -145,14 +163,18 @@ def _takes_receiver(fn: Any) -> bool:
 def _check_shape(tool: Tool) -> None:
     name = tool.name
     if not isinstance(name, str) or not _NAME.match(name):
-        raise ConfigurationError(f"{name!r} is no tool name; use letters, digits, '_', '-', '.', starting with a letter, at most 128")
+        raise ConfigurationError(
+            f"{name!r} is no tool name; use letters, digits, '_', '-', '.', starting with a letter, at most 128"
+        )
     if not callable(tool.fn):
         raise ConfigurationError(f"tool {name!r}: fn={tool.fn!r} is not callable")
     if tool.effect not in _EFFECTS:
         raise ConfigurationError(f"tool {name!r}: effect={tool.effect!r} is unknown; use one of {', '.join(_EFFECTS)}")
     for option in ("timeout", "settle"):
         seconds = getattr(tool, option)
-        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0):
+        if seconds is not None and (
+            isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0
+        ):
             raise ConfigurationError(f"tool {name!r}: {option}={seconds!r} must be seconds, zero or more")
     if tool.timeout == 0:
         raise ConfigurationError(f"tool {name!r}: timeout=0 lets nothing run; use None for no limit")
@@ -175,18 +197,24 @@ def _check_recovery(tool: Tool) -> None:
     if tool.is_read:
         for option in ("confirm", "settle", "business_key"):
             if getattr(tool, option) is not None:
-                raise ConfigurationError(f"tool {name!r} only reads, so {option}= has no meaning; leave it out or declare effect='write'")
+                raise ConfigurationError(
+                    f"tool {name!r} only reads, so {option}= has no meaning; leave it out or declare effect='write'"
+                )
     confirm = tool.confirm
     confirmed_by = getattr(confirm, "__fcguard_tool__", None)
     if confirmed_by is not None:
         if not confirmed_by.is_read:
-            raise ConfigurationError(f"tool {name!r}: its confirm {confirmed_by.name!r} writes; a confirmation may only read")
+            raise ConfigurationError(
+                f"tool {name!r}: its confirm {confirmed_by.name!r} writes; a confirmation may only read"
+            )
         raise ConfigurationError(
             f"tool {name!r}: say what the answer of {confirmed_by.name!r} means: "
             f"confirm=ConfirmBy({confirmed_by.name!r}, applied=lambda data: ...)"
         )
     if confirm is not None and not isinstance(confirm, ConfirmBy) and not callable(confirm):
-        raise ConfigurationError(f"tool {name!r}: confirm={confirm!r} must be a callable (call) -> Applied | NotApplied | ..., or a ConfirmBy")
+        raise ConfigurationError(
+            f"tool {name!r}: confirm={confirm!r} must be a callable (call) -> Applied | NotApplied | ..., or a ConfirmBy"
+        )
     for entry in tool.fallback:
         if not isinstance(entry, (str, Fallback)):
             raise ConfigurationError(f"tool {name!r}: fallback {entry!r} must be a tool's name or a Fallback")
@@ -203,18 +231,28 @@ def _check_colours(tool: Tool, rules: Sequence[Any], is_async_tool: bool) -> Non
     for one in [*rules, *[other for other in others if other is not None]]:
         if is_async(one) or is_coroutine_callable(one):
             shown = getattr(one, "__name__", None) or repr(one)
-            raise ColourError(f"tool {tool.name!r} is sync, but {shown!r} is async and cannot serve it; make it sync, or the tool async")
+            raise ColourError(
+                f"tool {tool.name!r} is sync, but {shown!r} is async and cannot serve it; make it sync, or the tool async"
+            )
 
 
 def _check_parameters(tool: Tool, schema: ArgumentSchema) -> None:
     properties = tool.parameters.get("properties") or {}
     for parameter, source in tool.bound.items():
         if source not in BOUND_NAMES:
-            raise ConfigurationError(f"tool {tool.name!r}: bound {parameter!r} names {source!r}; use one of {', '.join(BOUND_NAMES)}")
+            raise ConfigurationError(
+                f"tool {tool.name!r}: bound {parameter!r} names {source!r}; use one of {', '.join(BOUND_NAMES)}"
+            )
     is_open = tool.parameters.get("additionalProperties", True) is not False
-    named = {"business_key": tool.business_key or (), "normalize": tuple(tool.normalize), "aliases": tuple(tool.aliases)}
+    named = {
+        "business_key": tool.business_key or (),
+        "normalize": tuple(tool.normalize),
+        "aliases": tuple(tool.aliases),
+    }
     for option, parameters in named.items():
         for parameter in parameters:
             if parameter not in properties and not is_open:
                 known = ", ".join(properties) or "none"
-                raise ConfigurationError(f"tool {tool.name!r}: {option} names {parameter!r}, which is no parameter; parameters: {known}")
+                raise ConfigurationError(
+                    f"tool {tool.name!r}: {option} names {parameter!r}, which is no parameter; parameters: {known}"
+                )

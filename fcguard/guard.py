@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from fcguard.config import Config, Prepared, Toolbox
-from fcguard.declare import GuardParts, prepare_function, prepare_tool
+from fcguard.declare import GuardParts, prepare_function, prepare_registered
 from fcguard.errors import ConfigurationError, TaskError, UsageError
+from fcguard.io import Clock
 from fcguard.model.call import CURRENT, Call, Purpose
 from fcguard.model.context import Budget, Environment, Goal, OutputContract, State, TaskContext, Tools
 from fcguard.model.evidence import Evidence
@@ -28,10 +28,11 @@ from fcguard.recovery.confirm import CONFIRMING
 from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
 from fcguard.results import ArtifactDirectory
 from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitted
-from fcguard.runtime import AsyncioIO, BlockingIO, drive
+from fcguard.runtime import AsyncioIO, BlockingIO, SystemClock, drive
 from fcguard.stores.base import Store
 from fcguard.stores.sqlite import SQLiteStore
-from fcguard.telemetry.observer import Observer, SilentObserver
+from fcguard.telemetry.observer import Observer
+from fcguard.telemetry.standard import default_observer
 from fcguard.workers import Workers
 
 if sys.version_info >= (3, 12):
@@ -86,7 +87,7 @@ class Guard:
         grants: standing approvals.
         prefixes: transport prefixes that a model may put before a tool's name.
         worker_threads: most threads for sync tools that have a timeout or are called from async code; more calls queue.
-        wall, clock: wall clock and monotonic clock in seconds (for tests).
+        clock: where time comes from; None: the machine's clocks.
     """
 
     def __init__(
@@ -105,19 +106,23 @@ class Guard:
         grants: Any = None,
         prefixes: Sequence[str] = _PREFIXES,
         worker_threads: int = 128,
-        wall: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock | None = None,
     ) -> None:
         if worker_threads < 1:
             raise ConfigurationError(f"worker_threads={worker_threads!r} must be at least 1")
-        self._wall, self._clock = wall, clock
+        clock = clock if clock is not None else SystemClock()
+        self._wall, self._clock = clock.now, clock.monotonic
         self._tools = Toolbox(tuple(prefixes))
         self._parts = GuardParts(_FIRST_RULES, rules, constraints)
-        self.store: Store = store if store is not None else SQLiteStore(os.environ.get("FCGUARD_LEDGER") or Path(".fcguard/ledger.db"))
+        self.store: Store = (
+            store if store is not None else SQLiteStore(os.environ.get("FCGUARD_LEDGER") or Path(".fcguard/ledger.db"))
+        )
         self._artifacts = ArtifactDirectory(evidence_dir if evidence_dir is not None else Path(".fcguard/evidence"))
         self._config = Config(
             store=self.store,
-            observer=observer if observer is not None else SilentObserver(),
+            observer=observer
+            if observer is not None
+            else default_observer(tracer_provider=tracer_provider, meter_provider=meter_provider),
             tools=self._tools,
             child=_Children(self),
             artifacts=self._artifacts,
@@ -127,13 +132,15 @@ class Guard:
             grants=grants,
         )
         workers = Workers(worker_threads)
-        self._aio = AsyncioIO(workers, self._keep, wall, clock)
-        self._io = BlockingIO(workers, self._keep, wall, clock, self._aio)
+        self._aio = AsyncioIO(workers, self._keep, clock)
+        self._io = BlockingIO(workers, self._keep, clock, self._aio)
 
     # -- declaring tools ---------------------------------------------------------------------------------------------
 
     @overload
-    def tool(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, ToolResult[R]]]: ...
+    def tool(  # type: ignore[overload-overlap]
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Callable[P, Coroutine[Any, Any, ToolResult[R]]]: ...
     @overload
     def tool(self, fn: Callable[P, R], /) -> Callable[P, ToolResult[R]]: ...
     @overload
@@ -179,7 +186,7 @@ class Guard:
         """
         if not isinstance(tool, Tool):
             raise ConfigurationError(f"guard.register takes a Tool, not {tool!r}; decorate functions with guard.tool")
-        prepared = prepare_tool(tool, self._parts)
+        prepared = prepare_registered(tool, self._parts)
         self._tools.add(prepared)
         return self._wrap(tool.fn, prepared)  # type: ignore[no-any-return]
 
@@ -249,13 +256,22 @@ class Guard:
             write_allowed: whether tools that change the world may run.
             task_id: id of the task; None: a new one. Give the same id again to continue a task after a restart.
             step: fixes the step number of all calls; None: each call, or each turn of a model, is a step.
-            state, output, budget, risk, agent, conversation_id, actor, roles: see `TaskContext`.
+            state: what happened so far.
+            output: what the data of a success must look like.
+            budget: limits of the task.
+            risk: how much harm a mistake can do.
+            agent: name of the agent, for telemetry.
+            conversation_id: id of the conversation, for telemetry.
+            actor: who acts.
+            roles: roles of the actor.
 
         Raises:
             TaskError: something in it cannot be used.
         """
         if context is not None:
-            return _TaskScope(context if context.task_id else context.model_copy(update={"task_id": self._new_task_id()}), self._clock)
+            return _TaskScope(
+                context if context.task_id else context.model_copy(update={"task_id": self._new_task_id()}), self._clock
+            )
         if isinstance(allow, str):
             raise TaskError(f"allow={allow!r} is one text; write a set: allow={{{allow!r}}}")
         try:
@@ -303,7 +319,9 @@ class Guard:
         """
         return drive(govern(self._open(Intent(name, arguments), context), self._config, self._io)).result
 
-    async def acall(self, name: str, arguments: Any = _NO_ARGUMENTS, *, context: TaskContext | None = None) -> ToolResult[Any]:
+    async def acall(
+        self, name: str, arguments: Any = _NO_ARGUMENTS, *, context: TaskContext | None = None
+    ) -> ToolResult[Any]:
         """Call a tool by name from async code; a sync tool runs in a worker thread unless it is declared `inline`."""
         return (await govern(self._open(Intent(name, arguments), context), self._config, self._aio)).result
 
@@ -323,10 +341,13 @@ class Guard:
         """Run all the calls of one model response, in order; two identical non-idempotent writes among them run once."""
         calls = self._turn(intents, context)
         return [
-            _said(call) if not call.proposal.call else drive(govern(call, self._config, self._io)).result for call in calls
+            _said(call) if not call.proposal.call else drive(govern(call, self._config, self._io)).result
+            for call in calls
         ]
 
-    async def arun_turn(self, intents: Iterable[Intent], *, context: TaskContext | None = None) -> list[ToolResult[Any]]:
+    async def arun_turn(
+        self, intents: Iterable[Intent], *, context: TaskContext | None = None
+    ) -> list[ToolResult[Any]]:
         """Run all the calls of one model response from async code, in order; see `run_turn`."""
         return [
             _said(call) if not call.proposal.call else (await govern(call, self._config, self._aio)).result
@@ -350,7 +371,9 @@ class Guard:
         now = self._context(context)
         propose = getattr(source, "apropose", None)
         if propose is None:
-            raise UsageError(f"{type(source).__name__} has no apropose(context, tools); use guard.step(...) or an async source")
+            raise UsageError(
+                f"{type(source).__name__} has no apropose(context, tools); use guard.step(...) or an async source"
+            )
         result = await self.arun(await propose(now, self.allowed(now)), context=context)
         _record(source, result)
         return result
@@ -382,8 +405,11 @@ class Guard:
         """Answer what is odd about a tool's schema: faults of a foreign schema that were worked around."""
         prepared = self._tools.get(name)
         if prepared is None:
-            raise UsageError(f"there is no tool {name!r}; registered: {', '.join(tool.name for tool in self.tools) or 'none'}")
-        return prepared.schema.findings
+            raise UsageError(
+                f"there is no tool {name!r}; registered: {', '.join(tool.name for tool in self.tools) or 'none'}"
+            )
+        findings: tuple[Any, ...] = prepared.schema.findings
+        return findings
 
     def close(self) -> None:
         """Finish what the ledger still has to write, and close it. Idempotent."""
@@ -409,7 +435,9 @@ class Guard:
         call.started_at, call.started = now, self._clock()
         return call
 
-    def _open(self, intent: Intent, context: TaskContext | None, prepared: Prepared | None = None, step: int | None = None) -> Call:
+    def _open(
+        self, intent: Intent, context: TaskContext | None, prepared: Prepared | None = None, step: int | None = None
+    ) -> Call:
         confirming = CONFIRMING.get()
         if confirming is not None:
             call = self._new_call(intent, "confirm", confirming, context or confirming.context)
@@ -420,7 +448,7 @@ class Guard:
             task = call.task = CURRENT_TASK.get() if context is None else None
             call.step = step if step is not None else _next_step(task, context)
         if prepared is None and intent.tool.__class__ is str:
-            prepared = self._tools.get(intent.tool)  # type: ignore[arg-type]
+            prepared = self._tools.get(intent.tool)
         if prepared is not None:
             call.prepared, call.tool, call.redactor = prepared, prepared.tool, prepared.redactor
         return call
@@ -431,14 +459,18 @@ class Guard:
 
     def _keep(self, call: Call, content: bytes, name: str, media_type: str, kind: str) -> Evidence:
         tool = call.tool.name if call.tool is not None else "_unknown"
-        return self._artifacts.keep(content, media_type, "", tool=tool, request_id=call.request_id, name=name, type=kind)
+        return self._artifacts.keep(
+            content, media_type, "", tool=tool, request_id=call.request_id, name=name, type=kind
+        )
 
 
 class _Decorator:
     """Typing only: what `guard.tool(...)` with options answers."""
 
     @overload
-    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, ToolResult[R]]]: ...
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Callable[P, Coroutine[Any, Any, ToolResult[R]]]: ...
     @overload
     def __call__(self, fn: Callable[P, R], /) -> Callable[P, ToolResult[R]]: ...
     def __call__(self, fn: Any, /) -> Any:  # pragma: no cover - typing only
@@ -448,11 +480,12 @@ class _Decorator:
 class _TaskScope:
     """A task that is entered with `with` (also inside async code); once."""
 
-    __slots__ = ("_clock", "_context", "_token")
+    __slots__ = ("_clock", "_context", "_is_left", "_token")
 
     def __init__(self, context: TaskContext, clock: Callable[[], float]) -> None:
         self._context, self._clock = context, clock
         self._token: Any = None
+        self._is_left = False
 
     @property
     def context(self) -> TaskContext:
@@ -466,14 +499,18 @@ class _TaskScope:
         self._token = CURRENT_TASK.set(task)
         return task
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._token is None or self._token == "left":
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._token is None or self._is_left:
             raise TaskError("this guard.task(...) was left without being entered")
-        token, self._token = self._token, "left"
+        token, self._is_left = self._token, True
         try:
             CURRENT_TASK.reset(token)
         except ValueError:
-            raise TaskError("guard.task(...) must be left where it was entered: in the same thread or asyncio task") from None
+            raise TaskError(
+                "guard.task(...) must be left where it was entered: in the same thread or asyncio task"
+            ) from None
 
 
 def _next_step(task: Task | None, context: TaskContext | None) -> int | None:

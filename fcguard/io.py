@@ -5,7 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-__all__ = ["IO"]
+__all__ = ["IO", "Clock"]
+
+
+class Clock(Protocol):
+    """Where time comes from. Tests give their own."""
+
+    def now(self) -> float:
+        """Answer the wall clock in seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Answer a clock in seconds that never jumps back."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Block this thread."""
+        ...
+
+    async def asleep(self, seconds: float) -> None:
+        """Suspend this asyncio task."""
+        ...
 
 
 class IO(Protocol):

@@ -11,8 +11,8 @@ from fcguard.steps.context import assemble_context
 from fcguard.steps.execute import execute_tool
 from fcguard.steps.intent import read_intent
 from fcguard.steps.normalize import normalize_arguments
-from fcguard.steps.recover import recover_call
 from fcguard.steps.record import record_evidence
+from fcguard.steps.recover import recover_call
 from fcguard.steps.result import shape_result
 from fcguard.steps.validate import validate_call
 

@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 
 from fcguard.config import is_coroutine_callable
 from fcguard.errors import ColourError
+from fcguard.io import Clock
 from fcguard.model.call import CURRENT, Abandoned, Attempt, Call, CallInfo
 from fcguard.model.evidence import Evidence
 from fcguard.model.frozen import thaw
 from fcguard.stores.base import Command, Store
 from fcguard.workers import Workers
 
-__all__ = ["AsyncioIO", "BlockingIO", "drive", "drive_in_own_loop"]
+__all__ = ["AsyncioIO", "BlockingIO", "SystemClock", "drive", "drive_in_own_loop"]
 
 T = TypeVar("T")
 Keep = Callable[..., Evidence]
@@ -66,26 +67,25 @@ def drive_in_own_loop(make: Callable[[], Coroutine[Any, Any, T]], workers: Worke
     return outcome[0]  # type: ignore[no-any-return]
 
 
+class SystemClock:
+    """The machine's clocks."""
+
+    __slots__ = ()
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(time.sleep)
+    asleep = staticmethod(asyncio.sleep)
+
+
 class _Base:
-    __slots__ = ("_clock", "_keep", "_wall", "_workers")
+    __slots__ = ("_clock", "_keep", "_workers", "monotonic", "now")
 
-    def __init__(
-        self,
-        workers: Workers,
-        keep: Keep,
-        wall: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._workers, self._keep, self._wall, self._clock = workers, keep, wall, clock
-
-    def now(self) -> float:
-        return self._wall()
-
-    def monotonic(self) -> float:
-        return self._clock()
+    def __init__(self, workers: Workers, keep: Keep, clock: Clock) -> None:
+        self._workers, self._keep, self._clock = workers, keep, clock
+        self.now, self.monotonic = clock.now, clock.monotonic
 
     def _info(self, call: Call, attempt: Attempt) -> CallInfo:
-        return CallInfo(call, attempt, self._clock, self._keep)
+        return CallInfo(call, attempt, self.monotonic, self._keep)
 
 
 def _arguments(call: Call, info: CallInfo) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -128,8 +128,8 @@ class BlockingIO(_Base):
 
     __slots__ = ("_aio",)
 
-    def __init__(self, workers: Workers, keep: Keep, wall: Callable[[], float], clock: Callable[[], float], aio: AsyncioIO) -> None:
-        super().__init__(workers, keep, wall, clock)
+    def __init__(self, workers: Workers, keep: Keep, clock: Clock, aio: AsyncioIO) -> None:
+        super().__init__(workers, keep, clock)
         self._aio = aio
 
     async def call(self, fn: Callable[..., Any], *args: Any) -> Any:
@@ -139,7 +139,7 @@ class BlockingIO(_Base):
 
     async def sleep(self, seconds: float) -> None:
         """Block this thread."""
-        time.sleep(seconds)
+        self._clock.sleep(seconds)
 
     async def invoke(self, call: Call, attempt: Attempt, timeout: float | None) -> Any:
         """Run the tool inline without a timeout, in a worker thread with one."""
@@ -225,8 +225,8 @@ class AsyncioIO(_Base):
 
     __slots__ = ("_wakes",)
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, workers: Workers, keep: Keep, clock: Clock) -> None:
+        super().__init__(workers, keep, clock)
         self._wakes = _Wakes()
 
     async def call(self, fn: Callable[..., Any], *args: Any) -> Any:
@@ -238,7 +238,7 @@ class AsyncioIO(_Base):
 
     async def sleep(self, seconds: float) -> None:
         """Suspend this task."""
-        await asyncio.sleep(seconds)
+        await self._clock.asleep(seconds)
 
     async def invoke(self, call: Call, attempt: Attempt, timeout: float | None) -> Any:
         """Await an async tool, cancelling it at its timeout; run a sync one in a worker thread."""
@@ -276,10 +276,10 @@ class AsyncioIO(_Base):
         try:
             async with asyncio.timeout(timeout) as scope:
                 return await self._await(call, value)
-        except TimeoutError as error:
+        except TimeoutError:
             if scope.expired():
                 raise TimedOut(timeout) from None
-            raise error
+            raise
 
     async def _thread(self, fn: Callable[[], Any], attempt: Attempt | None, timeout: float | None) -> Any:
         loop = asyncio.get_running_loop()

@@ -39,7 +39,7 @@ class Job:
         value, error = None, None
         try:
             value = self._context.run(self._fn)
-        except BaseException as raised:  # noqa: BLE001 - whatever a tool raises is its outcome
+        except BaseException as raised:
             error = raised
         with self._lock:
             is_abandoned = self._state == "abandoned"

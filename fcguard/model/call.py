@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from fcguard.errors import NoCurrentCallError
 from fcguard.model.evidence import Evidence
@@ -25,16 +25,37 @@ __all__ = ["Abandoned", "Attempt", "Call", "CallInfo", "Late", "Purpose", "curre
 Purpose = Literal["primary", "confirm", "fallback"]
 
 
-def _once(name: str) -> Any:
-    """A slot that a step fills once; reading it earlier is an error of the pipeline's order."""
-    slot = "_" + name
+T = TypeVar("T")
 
-    def fill(self: Any, value: Any) -> None:
-        if hasattr(self, slot):
-            raise RuntimeError(f"the slot {name!r} of a call is filled once; it was filled already")
-        setattr(self, slot, value)
+if TYPE_CHECKING:
 
-    return property(attrgetter(slot), fill, doc=f"The {name} of the call, filled once.")
+    class Once(Generic[T]):
+        """What a type checker sees: a slot of one type."""
+
+        def __init__(self, name: str) -> None: ...
+        def __get__(self, instance: Any, owner: Any = None) -> T: ...
+        def __set__(self, instance: Any, value: T) -> None: ...
+
+else:
+
+    class Once:
+        """A slot that a step fills once; reading it earlier is an error of the pipeline's order.
+
+        It is a property over a plain slot, so that reading it costs no Python call.
+        """
+
+        def __class_getitem__(cls, _: Any) -> Any:
+            return cls
+
+        def __new__(cls, name: str) -> property:
+            slot = "_" + name
+
+            def fill(self: Any, value: Any) -> None:
+                if hasattr(self, slot):
+                    raise RuntimeError(f"the slot {name!r} of a call is filled once; it was filled already")
+                setattr(self, slot, value)
+
+            return property(attrgetter(slot), fill, doc=f"The {name} of the call, filled once.")
 
 
 class Late:
@@ -129,7 +150,13 @@ class Attempt:
     )
 
     def __init__(self, number: int, started_at: float, started: float, timeout: float | None, delay: float) -> None:
-        self.number, self.started_at, self.started, self.timeout, self.delay = number, started_at, started, timeout, delay
+        self.number, self.started_at, self.started, self.timeout, self.delay = (
+            number,
+            started_at,
+            started,
+            timeout,
+            delay,
+        )
         self.duration = 0.0
         self.ended = started
         self.value: Any = None
@@ -226,14 +253,23 @@ class Call:
         "waits",
     )
 
-    context: TaskContext = _once("context")
-    intent: Intent = _once("intent")
-    arguments: FrozenDict = _once("arguments")
-    verdict: Any = _once("verdict")
-    result: ToolResult[Any] = _once("result")
+    context = Once["TaskContext"]("context")
+    intent = Once["Intent"]("intent")
+    arguments = Once["FrozenDict"]("arguments")
+    verdict = Once[Any]("verdict")
+    result = Once["ToolResult[Any]"]("result")
 
-    def __init__(self, request_id: str, proposal: Intent, purpose: Purpose, parent: Call | None, given: TaskContext | None) -> None:
-        self.request_id, self.proposal, self.purpose, self.parent, self.given = request_id, proposal, purpose, parent, given
+    def __init__(
+        self, request_id: str, proposal: Intent, purpose: Purpose, parent: Call | None, given: TaskContext | None
+    ) -> None:
+        self.started_at = self.started = 0.0
+        self.request_id, self.proposal, self.purpose, self.parent, self.given = (
+            request_id,
+            proposal,
+            purpose,
+            parent,
+            given,
+        )
         self.attempts: list[Attempt] = []
         self.failure: Failure | None = None
         self.tool: Tool | None = None
@@ -302,7 +338,9 @@ class CallInfo:
 
     __slots__ = ("_attempt", "_call", "_keep", "_monotonic")
 
-    def __init__(self, call: Call, attempt: Attempt, monotonic: Callable[[], float], keep: Callable[..., Evidence]) -> None:
+    def __init__(
+        self, call: Call, attempt: Attempt, monotonic: Callable[[], float], keep: Callable[..., Evidence]
+    ) -> None:
         self._call, self._attempt, self._monotonic, self._keep = call, attempt, monotonic, keep
 
     @property
@@ -380,7 +418,9 @@ class CallInfo:
         call = self._call
         return f"00-{call.trace_id}-{call.span_id}-01" if call.trace_id and call.span_id else None
 
-    def attach(self, data: bytes | str, name: str, *, media_type: str = "application/octet-stream", type: str = "artifact") -> Evidence:
+    def attach(
+        self, data: bytes | str, name: str, *, media_type: str = "application/octet-stream", type: str = "artifact"
+    ) -> Evidence:
         """Keep a file as evidence of this call.
 
         Args:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-__all__ = ["Bound", "Budget", "Environment", "Goal", "OutputContract", "State", "TaskContext", "Tools"]
+__all__ = ["OUTSIDE", "Bound", "Budget", "Environment", "Goal", "OutputContract", "State", "TaskContext", "Tools"]
 
 Risk = Literal["low", "medium", "high"]
 
@@ -171,9 +171,9 @@ class TaskContext(_Frozen):
         """
         environment = self.environment
         known: Mapping[str, str | None] = {
-            "tenant": environment and environment.tenant,
-            "account": environment and environment.account,
-            "environment": environment and environment.name,
+            "tenant": environment.tenant if environment is not None else None,
+            "account": environment.account if environment is not None else None,
+            "environment": environment.name if environment is not None else None,
             "actor": self.actor,
             "agent": self.agent,
             "task_id": self.task_id,
@@ -201,3 +201,7 @@ class Bound:
     def __post_init__(self) -> None:
         if self.name not in BOUND_NAMES:
             raise ValueError(f"Bound({self.name!r}): unknown; use one of {', '.join(BOUND_NAMES)}")
+
+
+OUTSIDE: Final = TaskContext()
+"""The context of a call that belongs to no task."""

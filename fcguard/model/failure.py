@@ -27,7 +27,9 @@ Effect = Literal["read", "idempotent_write", "write", "destructive"]
 EffectState = Literal["none", "applied", "not_applied", "unknown"]
 """What is known of a call's effect on the world. `none`: nothing was dispatched, or the tool only reads."""
 
-Layer = Literal["context", "intent", "normalize", "schema", "business", "approval", "execution", "execute", "result", "record"]
+Layer = Literal[
+    "context", "intent", "normalize", "schema", "business", "approval", "execution", "execute", "result", "record"
+]
 """Where a failure arose."""
 
 

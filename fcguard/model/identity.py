@@ -12,10 +12,12 @@ from typing import Any, Final
 
 __all__ = ["canonical", "digest_of", "effect_key_of", "idempotency_key_of", "new_request_id"]
 
-_random = random.Random(os.urandom(16))
+_random = random.Random(os.urandom(16))  # noqa: S311 - ids must be unique, not secret
 os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(16)))
 
-_encode: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True, default=repr).encode
+_encode: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True, default=repr
+).encode
 _day: tuple[int, str] = (-1, "")
 
 
@@ -44,7 +46,9 @@ def digest_of(tool: str, arguments: Mapping[str, Any]) -> str:
     return _hash(tool, _encode(arguments))
 
 
-def effect_key_of(tenant: str | None, tool: str, arguments: Mapping[str, Any], business_key: tuple[str, ...] | None) -> str:
+def effect_key_of(
+    tenant: str | None, tool: str, arguments: Mapping[str, Any], business_key: tuple[str, ...] | None
+) -> str:
     """Answer the key under which an open write blocks a second one of the same effect.
 
     Args:
@@ -57,7 +61,12 @@ def effect_key_of(tenant: str | None, tool: str, arguments: Mapping[str, Any], b
 
 
 def idempotency_key_of(
-    tenant: str | None, tool: str, version: str, scope: str, arguments: Mapping[str, Any], business_key: tuple[str, ...] | None
+    tenant: str | None,
+    tool: str,
+    version: str,
+    scope: str,
+    arguments: Mapping[str, Any],
+    business_key: tuple[str, ...] | None,
 ) -> str:
     """Answer the key that is sent to a server that removes duplicates: stable over retries, resumes and re-worded calls."""
     return "fcg-" + _hash("idempotency", tenant or "", tool, version, scope, _encode(_chosen(arguments, business_key)))

@@ -55,4 +55,6 @@ class Intent:
         return usage.completion_tokens >= usage.max_tokens > 0
 
 
-_CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "incomplete", "model_context_window_exceeded"})
+_CUT_OFF = frozenset(
+    {"length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "incomplete", "model_context_window_exceeded"}
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from operator import is_ as _is
 from typing import Any, Final
 
 __all__ = ["MASK", "PLAIN_REDACTOR", "Redactor", "is_secret_name", "secret_properties"]
@@ -15,8 +16,12 @@ _WORDS: Final = re.compile(
     r"|authorization|(^|_)auth($|_(?!or))|credential|cookie|session_?key|bearer|(^|_)pin($|_)|(^|_)otp($|_)|(^|_)cvv2?($|_)|(^|_)pwd($|_)"
 )
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_JSON_SECRET: Final = re.compile(r"""(?P<head>["'](?P<name>[\w.-]{2,64})["']\s*:\s*)(?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
-_HEADER_SECRET: Final = re.compile(r"(?i)\b((?:proxy-)?authorization\s*[:=]\s*(?:bearer|basic|digest|token)?\s*|bearer\s+)[^\s,;\"']{4,}")
+_JSON_SECRET: Final = re.compile(
+    r"""(?P<head>["'](?P<name>[\w.-]{2,64})["']\s*:\s*)(?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+)
+_HEADER_SECRET: Final = re.compile(
+    r"(?i)\b((?:proxy-)?authorization\s*[:=]\s*(?:bearer|basic|digest|token)?\s*|bearer\s+)[^\s,;\"']{4,}"
+)
 _PAIR_SECRET: Final = re.compile(
     r"(?i)\b([\w-]*(?:password|passwd|secret|token|api[_-]?key|credential)[\w-]*\s*[=:]\s*)(?!\[redacted\])[^\s,;&\"']{3,}"
 )
@@ -88,31 +93,43 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """Answer a JSON value with secrets masked; the same object if there are none."""
-        kind = type(value)
-        if kind is str:
-            return self.text(value) if self._values or len(value) > 6 else value
         if isinstance(value, dict):
-            changed = {}
-            same = True
-            for name, item in value.items():
-                if (name in self._names or is_secret_name(name)) and item is not None and not isinstance(item, bool):
-                    new: Any = MASK
-                elif type(item) is int or item is None:
-                    continue_with = item
-                    changed[name] = continue_with
-                    continue
-                else:
-                    new = self.value(item)
-                same = same and new is item
-                changed[name] = new
-            return value if same else changed
+            changed = self._changes(value)
+            return {**value, **changed} if changed else value
         if isinstance(value, list):
-            items = [self.value(item) for item in value]
-            return value if all(new is old for new, old in zip(items, value, strict=True)) else items
-        return value
+            items = [self._item(item) for item in value]
+            return value if all(map(_is, items, value)) else items
+        return self._item(value)
+
+    def _changes(self, value: dict[str, Any]) -> dict[str, Any]:
+        names, known = self._names, _known
+        changed: dict[str, Any] = {}
+        for name, item in value.items():
+            kind = item.__class__
+            if item is None or kind is bool:
+                continue
+            is_secret = known.get(name)
+            if (is_secret_name(name) if is_secret is None else is_secret) or name in names:
+                changed[name] = MASK
+            elif kind is str:
+                if self._values or ":" in item or "=" in item or "earer" in item:
+                    new: Any = self.text(item)
+                    if new is not item:
+                        changed[name] = new
+            elif kind is not int and kind is not float:
+                new = self.value(item)
+                if new is not item:
+                    changed[name] = new
+        return changed
+
+    def _item(self, item: Any) -> Any:
+        if item.__class__ is str:
+            return self.text(item)
+        return self.value(item) if isinstance(item, (dict, list)) else item
 
     def text(self, text: str) -> str:
         """Answer a text with known secret values, JSON fields, headers, `key=value` pairs and URL passwords masked."""
+        original = text
         for secret in self._values:
             if secret in text:
                 text = text.replace(secret, MASK)
@@ -123,7 +140,7 @@ class Redactor:
             text = _PAIR_SECRET.sub(rf"\1{MASK}", text)
             if "://" in text:
                 text = _URL_SECRET.sub(rf"\1{MASK}@", text)
-        return text
+        return original if text == original else text
 
     def _mask_field(self, match: re.Match[str]) -> str:
         if not self.is_secret(match["name"]):

@@ -20,7 +20,7 @@ class Retry:
 
     Attributes:
         attempts: most dispatches of one call, the first included.
-        wait: a tenacity wait strategy (`wait_exponential_jitter(...)`); None: exponential from 0.2 s to 5 s with jitter.
+        wait: a tenacity wait strategy (`wait_exponential(...) + wait_random(...)`); None: exponential from 0.2 s to 5 s with jitter.
         stop: a tenacity stop strategy in addition to `attempts`; None: none.
         max_wait: longest single pause in seconds; a server that asks for more ends the call with `retry_later`.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tenacity import RetryCallState, Retrying, wait_exponential_jitter
+from tenacity import RetryCallState, Retrying, wait_exponential, wait_random
 
 from fcguard.model.call import Call
 from fcguard.model.failure import Effect
@@ -12,7 +12,7 @@ from fcguard.model.tool import Retry, Tool
 
 __all__ = ["next_pause", "retry_policy"]
 
-_DEFAULT_WAIT: Final = wait_exponential_jitter(initial=0.2, max=5.0, jitter=0.2)
+_DEFAULT_WAIT: Final = wait_exponential(multiplier=0.2, max=5.0) + wait_random(0, 0.2)
 _DEFAULT_ATTEMPTS: Final[dict[Effect, int]] = {"read": 3, "idempotent_write": 3, "write": 2, "destructive": 1}
 _RETRYING: Final = Retrying()
 

@@ -27,8 +27,8 @@ async def ask_confirmation(call: Call, child: Any, io: IO) -> Confirmation:
         if isinstance(confirm, ConfirmBy):
             return await _by_tool(call, confirm, child, io)
         answer = await io.call(confirm, call)
-    except NotApplied as answer:
-        return answer
+    except NotApplied as said:
+        return said
     except Exception as error:
         return Inconclusive(f"the confirmation raised {type(error).__name__}")
     finally:
@@ -37,7 +37,9 @@ async def ask_confirmation(call: Call, child: Any, io: IO) -> Confirmation:
         return NotApplied()
     if isinstance(answer, (Applied, AppliedByOther, NotApplied, Inconclusive)):
         return answer
-    return Inconclusive(f"the confirmation answered {type(answer).__name__}, not Applied, AppliedByOther, NotApplied or Inconclusive")
+    return Inconclusive(
+        f"the confirmation answered {type(answer).__name__}, not Applied, AppliedByOther, NotApplied or Inconclusive"
+    )
 
 
 async def _by_tool(call: Call, confirm: ConfirmBy, child: Any, io: IO) -> Confirmation:

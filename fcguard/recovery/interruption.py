@@ -36,10 +36,21 @@ def interrupted(call: Call, error: BaseException) -> None:
             "The guard itself failed, so the call was stopped. This is a fault of the platform, not of the call.",
             "execute",
             cause=word,
-            reason=f"{word} inside the guard",
+            reason=f"{word} inside the guard at {_place(error)}",
         )
     else:
         call.failure = Failure.of(
             ErrorType.CANCELLED, "The call was cancelled.", "execute", cause=word, reason=f"interrupted by {word}"
         )
     call.basis = None
+
+
+def _place(error: BaseException) -> str:
+    """Answer where an exception was raised; its text is left out, it may hold secrets."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "an unknown place"
+    code = trace.tb_frame.f_code
+    return f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} in {code.co_name}"

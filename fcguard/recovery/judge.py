@@ -27,7 +27,9 @@ def judge_error(call: Call, attempt: Attempt, classifiers: Sequence[Classifier],
     return _failure(call, attempt, found, type(error).__name__)
 
 
-def judge_returned(call: Call, attempt: Attempt, signal: Signal | None, classifiers: Sequence[Classifier], now: float) -> Failure | None:
+def judge_returned(
+    call: Call, attempt: Attempt, signal: Signal | None, classifiers: Sequence[Classifier], now: float
+) -> Failure | None:
     """Answer the failure that a returned value means, or None: only declared rules and known shapes make it one."""
     tool = call.prepared.tool
     own = _ask(call, attempt.value, classifiers)
@@ -87,7 +89,9 @@ def _declared(call: Call, attempt: Attempt) -> Failure | None:
     if isinstance(answer, Classified):
         return _failure(call, attempt, answer, None)
     message = answer if isinstance(answer, str) else "The tool reported that it did not do what was asked."
-    return _failure(call, attempt, Classified(ErrorType.TOOL_ERROR, "refused", message, "declared by failed_when"), None)
+    return _failure(
+        call, attempt, Classified(ErrorType.TOOL_ERROR, "refused", message, "declared by failed_when"), None
+    )
 
 
 def _failure(call: Call, attempt: Attempt, found: Classified, cause: str | None) -> Failure:
@@ -97,7 +101,7 @@ def _failure(call: Call, attempt: Attempt, found: Classified, cause: str | None)
     effect = _effect(tool.effect, found.proof)
     attempt.effect = effect
     message = call.redactor.text(found.message or f"{tool.name} failed: {found.error_type}.")
-    known = TAXONOMY.get(found.error_type)  # type: ignore[call-overload]
+    known = TAXONOMY.get(found.error_type)
     is_platform = known is not None and known[0] in (FailureClass.PLATFORM, FailureClass.CONTROL)
     if effect == "unknown" and tool.effect in ("write", "destructive") and not is_platform:
         return Failure.of(

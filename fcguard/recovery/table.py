@@ -66,9 +66,13 @@ class RecoveryTable:
     types: Mapping[str, Mapping[Effect, Plan]]
 
     def __post_init__(self) -> None:
-        missing = [(row, effect) for row in FailureClass for effect in EFFECTS if effect not in self.classes.get(row, {})]
+        missing = [
+            (row, effect) for row in FailureClass for effect in EFFECTS if effect not in self.classes.get(row, {})
+        ]
         if missing:
-            raise ConfigurationError(f"the recovery table has no plan for {missing}; give one for each class and effect")
+            raise ConfigurationError(
+                f"the recovery table has no plan for {missing}; give one for each class and effect"
+            )
         for name, plans in [*self.classes.items(), *self.types.items()]:
             for effect, plan in plans.items():
                 _check_plan(f"{name} x {effect}", plan, effect)
@@ -108,8 +112,10 @@ class RecoveryTable:
     def render(self) -> str:
         """Answer the table as Markdown."""
         lines = ["| class | error type | " + " | ".join(EFFECTS) + " |", "|---|---|" + "---|" * len(EFFECTS)]
-        for row in FailureClass:
-            lines.append(f"| {row} | any | " + " | ".join(" → ".join(self.classes[row][effect]) for effect in EFFECTS) + " |")
+        lines += [
+            f"| {row} | any | " + " | ".join(" → ".join(self.classes[row][effect]) for effect in EFFECTS) + " |"
+            for row in FailureClass
+        ]
         for name, plans in self.types.items():
             known = TAXONOMY.get(name)  # type: ignore[call-overload]
             row_name = known[0].value if known else "own"
@@ -123,7 +129,9 @@ def _check_plan(where: str, plan: Plan, effect: Effect) -> None:
     if not plan or plan[-1] != "stop" or any(action not in actions for action in plan):
         raise ConfigurationError(f"the plan for {where} must be words of {actions} and end in 'stop', not {plan!r}")
     if effect == "destructive" and ("retry" in plan or "fallback" in plan):
-        raise ConfigurationError(f"the plan for {where} repeats a destructive call; use ('confirm', 'stop') or ('stop',)")
+        raise ConfigurationError(
+            f"the plan for {where} repeats a destructive call; use ('confirm', 'stop') or ('stop',)"
+        )
     if effect == "write" and "UNCERTAIN" in where and plan[0] != "stop" and plan[0] != "confirm":
         raise ConfigurationError(f"the plan for {where} must confirm first: an uncertain write may have been applied")
 

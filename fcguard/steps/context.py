@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from fcguard.config import Config
 from fcguard.io import IO
 from fcguard.model.call import Call
-from fcguard.model.context import TaskContext
+from fcguard.model.context import OUTSIDE
 
 __all__ = ["assemble_context"]
-
-_OUTSIDE: Final = TaskContext()
 
 
 async def assemble_context(call: Call, config: Config, io: IO) -> None:
@@ -22,7 +18,7 @@ async def assemble_context(call: Call, config: Config, io: IO) -> None:
     elif task is not None:
         call.context = task.context
     else:
-        call.context = _OUTSIDE
+        call.context = OUTSIDE
     if task is not None:
         if call.purpose == "primary":
             task.calls += 1

@@ -23,7 +23,9 @@ async def read_intent(call: Call, config: Config, io: IO) -> None:
 def _resolve(call: Call, config: Config) -> None:
     name = call.proposal.tool
     if not isinstance(name, str) or not name:
-        raise Halt(Failure.of(ErrorType.TOOL_UNKNOWN, "The call names no tool; name one of the available tools.", "intent"))
+        raise Halt(
+            Failure.of(ErrorType.TOOL_UNKNOWN, "The call names no tool; name one of the available tools.", "intent")
+        )
     found = config.tools.resolve(name, call.context.tools.admits)
     if isinstance(found, Failure):
         raise Halt(found)

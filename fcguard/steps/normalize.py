@@ -14,7 +14,12 @@ __all__ = ["normalize_arguments"]
 
 
 async def normalize_arguments(call: Call, config: Config, io: IO) -> None:
-    """Fill `call.arguments` (frozen) and `call.normalized`; refuse arguments that cannot be read as an object."""
+    """Fill `call.arguments` (frozen) and `call.normalized`; refuse arguments that cannot be read as an object.
+
+    A plain retry finds them filled and leaves them: every attempt sees the same object.
+    """
+    if hasattr(call, "_arguments"):
+        return
     prepared = call.prepared
     tool = prepared.tool
     normalized = call.normalized = prepared.schema.normalize(call.proposal.arguments, effect=tool.effect)

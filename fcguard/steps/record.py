@@ -10,7 +10,7 @@ from fcguard.constraints.admission import release
 from fcguard.errors import StoreError
 from fcguard.io import IO
 from fcguard.model.call import Call
-from fcguard.model.failure import EffectState, Failure, NextAction
+from fcguard.model.failure import EffectState, Failure, NextAction, Problem
 from fcguard.model.result import ToolResult
 from fcguard.model.states import CallState
 from fcguard.recovery.table import is_retryable
@@ -24,8 +24,7 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
     if call.admitted or (call.attempts and call.attempts[-1].failure is None and call.failure is not None):
         _finish_interrupted(call, config, io)
     result = _envelope(call, io)
-    record = result.model_dump(mode="json")
-    record = call.redactor.value(record)
+    record = _redacted(result, call)
     try:
         await close_call(call, _state(call), record, config.store, io)
     except StoreError as error:
@@ -37,6 +36,17 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
     call.result = result
     if call.attempts and call.attempts[-1].late is not None:
         watch_late(call, call.attempts[-1], config.store, io.now)
+
+
+def _redacted(result: ToolResult[Any], call: Call) -> dict[str, Any]:
+    """Answer the envelope as the ledger may hold it; the arguments are masked in the envelope already."""
+    record = result.model_dump(mode="json")
+    redactor = call.redactor
+    if result.data is not None:
+        record["data"] = redactor.value(result.data)
+    if result.message:
+        record["message"] = redactor.text(result.message)
+    return record
 
 
 def _finish_interrupted(call: Call, config: Config, io: IO) -> None:
@@ -71,40 +81,43 @@ def _envelope(call: Call, io: IO) -> ToolResult[Any]:
     if arguments is not None:
         arguments = call.redactor.value(arguments)
     attempts = len(call.attempts)
+    problems: tuple[Problem, ...] = ()
     if failure is None:
         error_type, failure_class, next_action, message = None, None, NextAction.CONTINUE.value, call.message
-        is_again, effect, retry_after, problems = False, call.effect, None, ()
+        is_again, effect, retry_after = False, call.effect, None
     else:
         effect = _effect(call, failure)
         error_type, failure_class, message = failure.error_type, failure.failure_class, failure.message
         next_action, retry_after, problems = failure.next_action, failure.retry_after, failure.problems
         is_again = effect != "unknown" or (tool is not None and tool.effect == "idempotent_write")
         is_again = is_again and is_retryable(failure, tool.effect if tool is not None else "read")
-    return ToolResult(
-        success=failure is None,
-        error_type=error_type,
-        retryable=is_again,
-        tool_name=tool.name if tool is not None else str(call.proposal.tool or "")[:200],
-        request_id=call.request_id,
-        normalized_args=arguments,
-        data=call.data,
-        evidence=tuple(call.evidence),
-        message=message,
-        next_action=next_action,
-        failure_class=failure_class,
-        effect=effect,
-        outcome_basis=call.basis if failure is None else None,
-        attempts=attempts,
-        duration_ms=round((io.monotonic() - call.started) * 1000, 3),
-        trace_id=call.trace_id,
-        tool_version=tool.version if tool is not None else "",
-        task_id=(context.task_id or None) if context is not None else None,
-        step=call.step,
-        retry_after=retry_after,
-        problems=problems,
-        flags=call.flags,
-        answered_by=call.answered_by,
-        returned=call.returned,
+    return ToolResult.of(
+        {
+            "success": failure is None,
+            "error_type": error_type,
+            "retryable": is_again,
+            "tool_name": tool.name if tool is not None else str(call.proposal.tool or "")[:200],
+            "request_id": call.request_id,
+            "normalized_args": arguments,
+            "data": call.data,
+            "evidence": tuple(call.evidence),
+            "message": message,
+            "next_action": next_action,
+            "failure_class": failure_class,
+            "effect": effect,
+            "outcome_basis": call.basis if failure is None else None,
+            "attempts": attempts,
+            "duration_ms": round((io.monotonic() - call.started) * 1000, 3),
+            "trace_id": call.trace_id,
+            "tool_version": tool.version if tool is not None else "",
+            "task_id": (context.task_id or None) if context is not None else None,
+            "step": call.step,
+            "retry_after": retry_after,
+            "problems": problems,
+            "flags": call.flags,
+            "answered_by": call.answered_by,
+            "returned": call.returned,
+        }
     )
 
 

@@ -163,22 +163,40 @@ def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, 
         _take_applied(call, attempt, answer, config)
         return _Then.DONE
     if isinstance(answer, AppliedByOther):
-        _park(call, failure, f"The wanted state is there, but it is not known who brought it about. {answer.reason}".strip())
+        _park(
+            call,
+            failure,
+            f"The wanted state is there, but it is not known who brought it about. {answer.reason}".strip(),
+        )
         return _Then.NEXT
     if not isinstance(answer, NotApplied):
-        _park(call, failure, f"The confirmation could not tell: {answer.reason}." if answer.reason else "The confirmation could not tell.")
+        _park(
+            call,
+            failure,
+            f"The confirmation could not tell: {answer.reason}."
+            if answer.reason
+            else "The confirmation could not tell.",
+        )
         return _Then.NEXT
     licence = licence_to_retry(call)
     if isinstance(answer, _Unsettled):
         _park(call, failure, f"The effect is not there yet, but {answer.message}.")
         return _Then.NEXT
     if licence is None:
-        _park(call, failure, "The effect is not there yet, but a sent request may still land; the tool declares nothing that makes a repeat safe.")
+        _park(
+            call,
+            failure,
+            "The effect is not there yet, but a sent request may still land; the tool declares nothing that makes a repeat safe.",
+        )
         return _Then.NEXT
     is_proved = licence == "settle"
     if is_proved:
         attempt.effect = "not_applied"
-    pause = None if tool.effect == "destructive" else next_pause(call, call.prepared.policy, io.monotonic(), failure.retry_after)
+    pause = (
+        None
+        if tool.effect == "destructive"
+        else next_pause(call, call.prepared.policy, io.monotonic(), failure.retry_after)
+    )
     if pause is not None:
         call.pause = 0.0 if is_proved else pause
         return _Then.AGAIN
@@ -191,7 +209,9 @@ def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, 
 
 def _take_applied(call: Call, attempt: Attempt, answer: Applied, config: Config) -> None:
     tool = call.prepared.tool
-    shaped = shape(answer.data, max_chars=tool.max_result_chars, keep=config.artifacts.keeper(tool.name, call.request_id))
+    shaped = shape(
+        answer.data, max_chars=tool.max_result_chars, keep=config.artifacts.keeper(tool.name, call.request_id)
+    )
     call.data = shaped.data
     for evidence in shaped.evidence:
         call.attach(evidence)
@@ -199,7 +219,11 @@ def _take_applied(call: Call, attempt: Attempt, answer: Applied, config: Config)
         call.basis = "confirmed"
     attempt.effect = call.effect = "applied"
     call.failure = None
-    call.message = f"{tool.name} did not answer in time, but it took effect: {call.basis}." if attempt.error_type == "TIMEOUT" else ""
+    call.message = (
+        f"{tool.name} did not answer in time, but it took effect: {call.basis}."
+        if attempt.error_type == "TIMEOUT"
+        else ""
+    )
 
 
 def _park(call: Call, failure: Failure, why: str) -> None:
@@ -250,7 +274,9 @@ async def _switch(call: Call, failure: Failure, config: Config, io: IO) -> _Then
         return _Then.NEXT
     first, *rest = environment.alternatives
     config.observer.recovery_started(call, "switch")
-    context = call.context.model_copy(update={"environment": first.model_copy(update={"alternatives": (*first.alternatives, *rest)})})
+    context = call.context.model_copy(
+        update={"environment": first.model_copy(update={"alternatives": (*first.alternatives, *rest)})}
+    )
     call.reopen("context", "arguments", "verdict")
     call.context = context
     call.flag(f"environment:{first.name}")
@@ -285,7 +311,9 @@ async def _fall_back(call: Call, failure: Failure, config: Config, io: IO) -> _T
             config.observer.recovery_ended(call, "fallback", "answered")
             return _Then.DONE
         if result.effect == "unknown":
-            call.failure = replace(failure, effect="unknown", next_action=NextAction.CONFIRM_STATE.value, message=result.message)
+            call.failure = replace(
+                failure, effect="unknown", next_action=NextAction.CONFIRM_STATE.value, message=result.message
+            )
             break
     config.observer.recovery_ended(call, "fallback", "gave_up")
     return _Then.NEXT

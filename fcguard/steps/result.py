@@ -6,8 +6,8 @@ from fcguard.config import Config
 from fcguard.io import IO
 from fcguard.model.call import Call
 from fcguard.recovery.judge import judge_error, judge_returned
-from fcguard.results.contract import broken_contract
 from fcguard.results import shape
+from fcguard.results.contract import broken_contract
 
 __all__ = ["shape_result"]
 

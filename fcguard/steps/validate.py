@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from inspect import isawaitable
 from typing import Any
 
-from fcguard.approval.consult import Modified, consult
+from fcguard.approval.consult import Approved, review
 from fcguard.config import Collaborator, Config, Prepared, Verdict
 from fcguard.constraints.admission import admit, violated
 from fcguard.io import IO
@@ -25,8 +26,7 @@ async def validate_call(call: Call, config: Config, io: IO) -> None:
     prepared: Prepared = call.prepared
     if not hasattr(call, "_verdict"):
         _check_structure(call)
-        for rule in prepared.rules:
-            await _check_rule(call, rule, io)
+        await _check_rules(call, prepared.rules, io)
         approval = await _check_approval(call, config, io) if prepared.needs_approval else None
         call.verdict = Verdict(prepared.passed, approval=approval) if approval else prepared.all_passed
     if prepared.constraints:
@@ -55,50 +55,55 @@ def _check_structure(call: Call) -> None:
             raise Halt(Failure.of(ErrorType.PARAM_INVALID, message, "schema", problems=problems))
 
 
-async def _check_rule(call: Call, rule: Collaborator, io: IO) -> None:
+async def _check_rules(call: Call, rules: tuple[Collaborator, ...], io: IO) -> None:
+    rule: Collaborator | None = None
     try:
-        answer: Any = rule.check(call) if not rule.is_async else await io.call(rule.check, call)
-        if answer is None:
-            return
-        if isawaitable(answer):
-            answer = await answer
+        for rule in rules:
+            answer: Any = rule.check(call) if not rule.is_async else await io.call(rule.check, call)
             if answer is None:
-                return
+                continue
+            if isawaitable(answer):
+                answer = await answer
+            if answer is not None:
+                break
+        else:
+            return
     except Exception as error:
-        call.verdict = Verdict(_before(call, rule), rule.name)
-        raise Halt(
-            Failure.of(
-                ErrorType.RULE_FAILED,
-                f"The rule {rule.name!r} failed, so the call was refused. This is a fault of the platform, not of the call.",
-                "business",
-                reason=f"{rule.name} raised {type(error).__name__}",
-                cause=type(error).__name__,
-            )
-        ) from None
-    call.verdict = Verdict(_before(call, rule), rule.name)
-    raise Halt(violated(answer, rule.name, "business"))
+        name = rule.name if rule is not None else ""
+        failure = Failure.of(
+            ErrorType.RULE_FAILED,
+            f"The rule {name!r} failed, so the call was refused. This is a fault of the platform, not of the call.",
+            "business",
+            reason=f"{name} raised {type(error).__name__}",
+            cause=type(error).__name__,
+        )
+    else:
+        failure = violated(answer, rule.name, "business")
+    call.verdict = Verdict(_before(call, rule), rule.name if rule is not None else None)
+    raise Halt(failure)
 
 
-def _before(call: Call, rule: Collaborator) -> tuple[str, ...]:
+def _before(call: Call, rule: Collaborator | None) -> tuple[str, ...]:
     names = call.prepared.passed
     return tuple(names[: next(i for i, other in enumerate(call.prepared.rules) if other is rule)])
 
 
 async def _check_approval(call: Call, config: Config, io: IO) -> str | None:
-    answer = await consult(call, config.approver, config.grants, io, io.now())
+    """Ask for approval where the tool wants it; answer how the call came to it, or None if it needed none."""
+    answer = await review(call, config.approver, config.grants, io, io.now())
     if answer is None:
-        return "approved"
-    if isinstance(answer, Modified):
-        _take_modified(call, answer)
-        for rule in call.prepared.rules:
-            await _check_rule(call, rule, io)
-        return "approved with other arguments"
-    call.verdict = Verdict(call.prepared.passed, "approval")
-    raise Halt(violated(answer, "approval", "approval"))
+        return None
+    if not isinstance(answer, Approved):
+        call.verdict = Verdict(call.prepared.passed, "approval")
+        raise Halt(violated(answer, "approval", "approval"))
+    if answer.arguments is not None:
+        _take_modified(call, answer.arguments)
+        await _check_rules(call, call.prepared.rules, io)
+    return f"{answer.source} {answer.reference} by {answer.by}{' with other arguments' if answer.arguments is not None else ''}"
 
 
-def _take_modified(call: Call, answer: Modified) -> None:
-    normalized = call.prepared.schema.normalize(thaw(answer.arguments), effect=call.prepared.tool.effect)
+def _take_modified(call: Call, arguments: Mapping[str, Any]) -> None:
+    normalized = call.prepared.schema.normalize(thaw(dict(arguments)), effect=call.prepared.tool.effect)
     if normalized.value is None or normalized.problems:
         raise Halt(
             Failure.of(

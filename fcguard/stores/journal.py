@@ -8,9 +8,10 @@ from typing import Any, Final
 from fcguard.errors import StoreError
 from fcguard.io import IO
 from fcguard.model.call import Attempt, Call, Late
+from fcguard.model.context import OUTSIDE
 from fcguard.model.failure import ErrorType, Failure, Halt, NextAction
 from fcguard.model.identity import digest_of, effect_key_of, idempotency_key_of
-from fcguard.model.states import CallState
+from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import Accepted, Blocked, Enter, Event, Identity, Move, Note, Open, Replayed, Stale, Store
 
 __all__ = ["close_call", "derive_keys", "move_call", "start_attempt", "watch_late"]
@@ -93,7 +94,7 @@ def _blocked(call: Call, answer: Blocked | Stale) -> Failure:
             ErrorType.CONFLICT, "Another worker took this call over; ask the ledger for its state.", "execute"
         )
     call.blocked_by = answer.request_id
-    if answer.reason == "conflict":
+    if answer.reason == "conflict" and answer.state not in OPEN_STATES:
         return Failure.of(
             ErrorType.CONFLICT,
             f"A call with the same business key and other arguments was made before ({answer.request_id}, {answer.state}). "
@@ -137,13 +138,13 @@ async def close_call(call: Call, state: CallState, result: Mapping[str, Any], st
     """
     now = io.now()
     if call.ledger_version is None:
-        payload = _opening(call) | _ending(call, result)
+        payload = _ending(_story(call), call, result)
         await io.commit(store, Enter(_identity(call), state, len(call.attempts), Event("call", now, payload), result))
         return
     event = Event(
         "outcome" if state is not CallState.PARKED else "parked",
         now,
-        {"request_id": call.request_id, **_ending(call, result)},
+        _ending({"request_id": call.request_id}, call, result),
     )
     settle = call.prepared.tool.settle
     answer = await io.commit(
@@ -193,7 +194,6 @@ def _ignore(answer: Any) -> None:
 def _identity(call: Call) -> Identity:
     tool, context = call.tool, call.context
     environment = context.environment
-    arguments = getattr(call, "arguments", None)
     is_open = call.effect_key is not None or call.idempotency_key is not None
     return Identity(
         call.request_id,
@@ -205,7 +205,7 @@ def _identity(call: Call) -> Identity:
         call.step,
         call.parent.request_id if call.parent is not None else None,
         environment.tenant if environment is not None else None,
-        digest_of(tool.name, arguments) if is_open and tool is not None else "",
+        digest_of(tool.name, call.arguments) if is_open and tool is not None else "",
         context.task_id or _NO_TASK if is_open else None,
         call.idempotency_key,
         call.effect_key,
@@ -214,45 +214,64 @@ def _identity(call: Call) -> Identity:
 
 
 def _opening(call: Call) -> dict[str, Any]:
-    context, normalized, redactor = call.context, call.normalized, call.redactor
-    environment = context.environment
-    verdict = getattr(call, "verdict", None)
-    payload: dict[str, Any] = {
+    """Answer the story of a call before its first dispatch: who asks for what, and what the checks said."""
+    payload = _story(call)
+    normalized, tool = call.normalized, call.tool
+    payload |= {
         "request_id": call.request_id,
-        "tool": call.tool.name if call.tool is not None else None,
-        "version": call.tool.version if call.tool is not None else None,
-        "purpose": call.purpose,
+        "tool": tool.name if tool is not None else None,
+        "version": tool.version if tool is not None else None,
         "step": call.step,
-        "started_at": call.started_at,
-        "environment": environment.name if environment is not None else None,
     }
-    if environment is not None and environment.tenant is not None:
-        payload["tenant"] = environment.tenant
-    if context.actor is not None:
-        payload["actor"] = context.actor
-    if context.goal.objective:
-        payload["goal"] = context.goal.objective
+    if normalized is not None and normalized.value is not None:
+        payload["arguments"] = call.redactor.value(call.arguments)
+    return payload
+
+
+def _story(call: Call) -> dict[str, Any]:
+    """Answer what the envelope does not hold: the raw text, the folds, the context's identity, the checks, the trace."""
+    context, normalized = call.context, call.normalized
+    payload: dict[str, Any] = {"purpose": call.purpose, "started_at": call.started_at}
+    if context is not OUTSIDE:
+        _add_context(payload, context)
     if call.proposal.call_id is not None:
         payload["model_call_id"] = str(call.proposal.call_id)[:200]
     if call.parent is not None:
         payload["parent_id"] = call.parent.request_id
     if call.tool is None:
-        payload["asked_for"] = str(call.proposal.tool)[:200]
+        payload["asked_for"] = call.redactor.text(str(call.proposal.tool)[:200])
+    elif call.tool.name != call.proposal.tool:
+        payload["asked_as"] = str(call.proposal.tool)[:200]
     if normalized is not None:
-        payload["raw"] = redactor.text(normalized.raw)
-        if normalized.value is not None:
-            payload["arguments"] = redactor.value(normalized.value)
+        payload["raw"] = call.redactor.text(normalized.raw)
         if normalized.folds:
-            payload["folds"] = [_fold(fold, redactor) for fold in normalized.folds]
+            payload["folds"] = [_fold(fold, call.redactor) for fold in normalized.folds]
+    verdict = getattr(call, "verdict", None)
     if verdict is not None:
         payload["passed"] = verdict.passed
         if verdict.refused_by is not None:
             payload["refused_by"] = verdict.refused_by
         if verdict.approval is not None:
             payload["approval"] = verdict.approval
-    if call.trace_id is not None:
+    if call.span_id is not None:
         payload["trace_id"], payload["span_id"] = call.trace_id, call.span_id
     return payload
+
+
+def _add_context(payload: dict[str, Any], context: Any) -> None:
+    environment = context.environment
+    if environment is not None:
+        payload["environment"] = environment.name
+        if environment.tenant is not None:
+            payload["tenant"] = environment.tenant
+        if environment.account is not None:
+            payload["account"] = environment.account
+    if context.actor is not None:
+        payload["actor"] = context.actor
+    if context.agent is not None:
+        payload["agent"] = context.agent
+    if context.goal.objective:
+        payload["goal"] = context.goal.objective
 
 
 def _fold(fold: Any, redactor: Any) -> dict[str, Any]:
@@ -261,8 +280,8 @@ def _fold(fold: Any, redactor: Any) -> dict[str, Any]:
     return {"path": fold.path, "rule": fold.rule, "before": pair[0][name], "after": pair[1][name]}
 
 
-def _ending(call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
-    payload: dict[str, Any] = {"result": result}
+def _ending(payload: dict[str, Any], call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
+    payload["result"] = result
     attempts = call.attempts
     if len(attempts) == 1 and attempts[0].failure is None:
         payload["attempt_ms"] = round(attempts[0].duration * 1000, 3)

@@ -1,0 +1,1 @@
+"""fcguard: governed LLM function calls."""
