@@ -15,7 +15,7 @@ from fcguard.rules.parameters import ParameterRule, refusal
 from fcguard.rules.protocols import RuleCall, Verdict
 from fcguard.rules.selectors import Selector, selectors
 
-__all__ = ["BROAD_WORDS", "not_too_broad"]
+__all__ = ["BROAD_WORDS", "is_broad", "not_too_broad"]
 
 BROAD_WORDS: Final = frozenset(
     {"all", "any", "everything", "everyone", "every", "anything", "full", "unlimited"}
@@ -74,22 +74,11 @@ class _NotTooBroad(ParameterRule):
     def examine(self, path: str, value: Any, call: RuleCall) -> Verdict:
         if not isinstance(value, str | int | float | list | tuple | Mapping):
             return refusal(self.name, path, "must be a text, a number, a list or an object")
-        if not self._is_broad(value):
+        if not is_broad(value, self.broad_words):
             return None
         return self._refuse(
             path, "asks for everything; name what you are looking for (an id, a name, a status, a time range)"
         )
-
-    def _is_broad(self, value: Any) -> bool:
-        if isinstance(value, str):
-            folded = unicodedata.normalize("NFKC", value).strip().casefold()
-            seen = "".join(letter for letter in folded if unicodedata.category(letter) not in _UNSEEN or letter == " ")
-            return _WILDCARDS.fullmatch(seen) is not None or seen in self.broad_words
-        if isinstance(value, Mapping):
-            return all(map(self._is_broad, value.values()))
-        if isinstance(value, list | tuple):
-            return not value or any(map(self._is_broad, value))
-        return value is None
 
     def _limit(self, path: str, value: Any, call: RuleCall) -> Verdict:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -100,3 +89,16 @@ class _NotTooBroad(ParameterRule):
 
     def _refuse(self, path: str, message: str) -> Violation:
         return refusal(self.name, path, message, code=ErrorType.PARAM_TOO_BROAD)
+
+
+def is_broad(value: Any, broad_words: frozenset[str] = BROAD_WORDS) -> bool:
+    """Tell whether a value asks for everything: wildcards, a word such as "all", or nothing at all."""
+    if isinstance(value, str):
+        folded = unicodedata.normalize("NFKC", value).strip().casefold()
+        seen = "".join(letter for letter in folded if unicodedata.category(letter) not in _UNSEEN or letter == " ")
+        return _WILDCARDS.fullmatch(seen) is not None or seen in broad_words
+    if isinstance(value, Mapping):
+        return all(is_broad(item, broad_words) for item in value.values())
+    if isinstance(value, list | tuple):
+        return not value or any(is_broad(item, broad_words) for item in value)
+    return value is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from fcguard.errors import ConfigurationError
 from fcguard.model.failure import ErrorType, Problem, Violation
@@ -23,7 +23,7 @@ def tenant_matches(parameter: str = "tenant_id", *, optional: bool = False) -> B
         parameter: dotted path of the parameter.
         optional: whether it may be left out; default: no, for "no tenant" often means "all tenants".
     """
-    return _Matches("tenant_matches", "tenant", Selector(parameter, "tenant_matches"), optional)
+    return _TenantMatches(Selector(parameter, "tenant_matches"), optional)
 
 
 def account_matches(parameter: str = "account", *, optional: bool = False) -> BaseRule:
@@ -33,7 +33,7 @@ def account_matches(parameter: str = "account", *, optional: bool = False) -> Ba
         parameter: dotted path of the parameter.
         optional: whether it may be left out; default: no.
     """
-    return _Matches("account_matches", "account", Selector(parameter, "account_matches"), optional)
+    return _AccountMatches(Selector(parameter, "account_matches"), optional)
 
 
 def same_identity(value: Any, own: str | None) -> bool:
@@ -45,8 +45,7 @@ def same_identity(value: Any, own: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Matches(BaseRule):
-    name: str  # type: ignore[misc]  # one class serves two rules, so the name is a field here
-    identity: str
+    identity: ClassVar[str]
     parameter: Selector
     optional: bool
 
@@ -80,6 +79,18 @@ class _Matches(BaseRule):
         return Violation(
             ErrorType.PERMISSION_DENIED, f"{path} {message}", problems=(Problem(path, self.name, message),)
         )
+
+
+class _TenantMatches(_Matches):
+    __slots__ = ()
+    name = "tenant_matches"
+    identity = "tenant"
+
+
+class _AccountMatches(_Matches):
+    __slots__ = ()
+    name = "account_matches"
+    identity = "account"
 
 
 def identity_name(name: str, owner: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, ClassVar
 
@@ -42,7 +42,7 @@ class _OwnedBy(BaseRule):
     lookup: Callable[[Any], Any]
     parameter: Selector
     identity: str
-    colour: bool
+    colour: bool = field(repr=False)
 
     @property
     def is_async(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, ClassVar, Final
 
@@ -62,7 +62,7 @@ class _Requires(BaseRule):
     name: ClassVar[str] = "requires"
     predicate: Callable[[Any], Any]
     violation: Violation
-    colour: bool
+    colour: bool = field(repr=False)
 
     @property
     def is_async(self) -> bool:

@@ -1,0 +1,139 @@
+"""The rules as one table: options, error types and next actions; the documentation is checked against it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fcguard.model.failure import TAXONOMY, ErrorType
+from fcguard.rules import (
+    allowed,
+    base,
+    breadth,
+    commands,
+    database,
+    environments,
+    expressions,
+    filesystem,
+    identities,
+    ownership,
+    permissions,
+    preconditions,
+    search_scopes,
+    task_policy,
+    urls,
+)
+
+__all__ = ["RuleRow", "rules_markdown", "rules_table"]
+
+_E: Final = ErrorType
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """One line of the table.
+
+    Attributes:
+        name: name in `fcguard.rules` and in the evidence.
+        options: the parameters as a user writes them, with defaults; empty for a rule that is used as it is.
+        summary: what it is for, one sentence.
+        codes: error type and next action of its refusals.
+        extra: the extra that it needs; empty: none.
+    """
+
+    name: str
+    options: str
+    summary: str
+    codes: tuple[tuple[str, str], ...]
+    extra: str = ""
+
+
+_FIX: Final = "fix_arguments"
+_INVALID: Final = (_E.PARAM_INVALID, _FIX)
+_BROAD: Final = (_E.PARAM_TOO_BROAD, _FIX)
+
+_ROWS: Final[tuple[tuple[Callable[..., Any], tuple[Any, ...], str], ...]] = (
+    (task_policy.tool_allowed, (_E.TOOL_NOT_ALLOWED,), ""),
+    (task_policy.not_forbidden, ((_E.TOOL_NOT_ALLOWED, "abort"),), ""),
+    (task_policy.write_permitted, (_E.PERMISSION_DENIED,), ""),
+    (environments.only_in, (_E.ENVIRONMENT_FORBIDDEN,), ""),
+    (identities.tenant_matches, (_E.PERMISSION_DENIED,), ""),
+    (identities.account_matches, (_E.PERMISSION_DENIED,), ""),
+    (ownership.owned_by, (_E.PERMISSION_DENIED, _E.PARAM_INVALID), ""),
+    (permissions.requires_role, (_E.PERMISSION_DENIED,), ""),
+    (preconditions.requires, (_E.PRECONDITION_FAILED, ("your own", "ask_user, or your own")), ""),
+    (allowed.allowed_values, (_INVALID,), ""),
+    (breadth.not_too_broad, (_BROAD, _INVALID), ""),
+    (urls.hosts, (_INVALID,), ""),
+    (filesystem.paths, (_INVALID,), ""),
+    (database.sql, (_INVALID, _BROAD), "sql"),
+    (search_scopes.search_scope, (_BROAD, _INVALID), ""),
+    (expressions.expression, (_INVALID,), ""),
+    (commands.shell, (_E.DANGEROUS_OPERATION, _E.APPROVAL_REQUIRED, _INVALID), "shell"),
+    (base.all_of, (("of the first refusal", "of the first refusal"),), ""),
+    (base.any_of, (("of the first rule", "of the first rule"),), ""),
+    (base.not_, (_E.PRECONDITION_FAILED, ("your own", "your own")), ""),
+    (base.when, (("of the rule", "of the rule"),), ""),
+)
+"""Rule, its refusals (an error type with the taxonomy's next action, or a pair), the extra it needs."""
+
+
+def rules_table() -> tuple[RuleRow, ...]:
+    """Answer every shipped rule with its options, error types and next actions."""
+    return tuple(
+        RuleRow(rule.__name__, _options(rule), _summary(rule), tuple(_codes(codes)), extra)
+        for rule, codes, extra in _ROWS
+    )
+
+
+def rules_markdown() -> str:
+    """Answer the table as Markdown, as it stands in the documentation."""
+    lines = ["| rule | refuses | error type → next action |", "|---|---|---|"]
+    for row in rules_table():
+        call = f"`{row.name}({row.options})`" if row.options else f"`{row.name}`"
+        extra = f" *(extra `{row.extra}`)*" if row.extra else ""
+        codes = "<br>".join(f"{_code(code)} → {action}" for code, action in row.codes)
+        summary = row.summary.replace("|", "\\|")
+        lines.append(f"| {call} | {summary}{extra} | {codes} |")
+    return "\n".join(lines) + "\n"
+
+
+def _code(code: str) -> str:
+    return f"`{code}`" if code.isupper() else code
+
+
+def _options(rule: Callable[..., Any]) -> str:
+    parameters = list(inspect.signature(rule).parameters.values())
+    if [parameter.name for parameter in parameters] == ["call"]:
+        return ""
+    shown: list[str] = []
+    keyword_only = False
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            if not any(item.startswith("*") for item in shown):
+                shown.append("*")
+        star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else ""
+        default = "" if parameter.default is inspect.Parameter.empty else f"={_default(parameter.default)}"
+        shown.append(f"{star}{parameter.name}{default}")
+    return ", ".join(shown)
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, ErrorType):
+        return repr(str(value))
+    return repr(value) if isinstance(value, str | int | float | tuple | None) and len(repr(value)) <= 40 else "..."
+
+
+def _summary(rule: Callable[..., Any]) -> str:
+    return (inspect.getdoc(rule) or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def _codes(codes: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
+    for code in codes:
+        if isinstance(code, ErrorType):
+            yield str(code), str(TAXONOMY[code][1])
+        else:
+            yield str(code[0]), str(code[1])
