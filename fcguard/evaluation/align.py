@@ -29,8 +29,8 @@ COSTS: Final[dict[str, float]] = {
 """What each pairing costs. Substituting (1.5) is cheaper than one missing and one extra call (2.0), dearer than either;
 a call that succeeded stands for a step before one that did not."""
 
-_FORBIDDEN = 1e6
-_EARLIER = 1e-7
+_FORBIDDEN = 100.0
+_EARLIER = 1e-6
 """Prefers the earlier of two calls that are equally good, so that the answer is one."""
 
 _MOST_NODES = 400
@@ -108,7 +108,10 @@ def _align_path(calls: Sequence[CallRecord], path: tuple[GoldStep, ...], index: 
     n_calls = len(calls)
     slots = [(step, number) for step in path for number in range(max(step.minimum, min(step.maximum, n_calls), 1))]
     fits = [[_fit(step, call, tell) for call in calls] for step, _ in slots]
-    costs = [[cost + _EARLIER * position for position, (cost, _) in enumerate(row)] for row in fits]
+    costs = [
+        [cost + _EARLIER * (position + number / 10) for position, (cost, _) in enumerate(row)]
+        for row, (_, number) in zip(fits, slots, strict=True)
+    ]
     left_out = [_cost_of_leaving_out(step, number) for step, number in slots]
     chosen, is_exact = _ordered_assignment(costs, left_out, _order(slots), n_calls)
     cost, pairs = 0.0, []
@@ -243,13 +246,13 @@ def _solver(
 ) -> Callable[[frozenset[tuple[int, int]]], tuple[float, list[int | None]]]:
     """Build the assignment: a slot takes a call (saving the call's extra cost) or its own "left out" column."""
     try:
-        import numpy
+        import numpy as np
         from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise MissingExtraError("scipy", "evaluation") from error
     size = len(costs)
-    matrix = numpy.full((size, n_calls + size), _FORBIDDEN)
-    matrix[:, :n_calls] = numpy.asarray(costs) - COSTS["extra"]
+    matrix = np.full((size, n_calls + size), _FORBIDDEN)
+    matrix[:, :n_calls] = np.asarray(costs) - COSTS["extra"]
     for row, cost in enumerate(left_out):
         matrix[row, n_calls + row] = cost
 

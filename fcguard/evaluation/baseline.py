@@ -11,7 +11,7 @@ from typing import Any, Final
 from fcguard.errors import UsageError
 from fcguard.evaluation.aggregate import Partial, TaskKey
 from fcguard.evaluation.gold import Gold
-from fcguard.evaluation.indicators import INDICATORS, indicator_value, with_derived
+from fcguard.evaluation.indicators import CHECKED, INDICATORS, indicator_value
 from fcguard.evaluation.metrics import Counts
 from fcguard.evaluation.trace import RunIdentity
 
@@ -27,11 +27,8 @@ __all__ = [
 
 BASELINE_VERSION: Final = 1
 
-_KEPT: Final = tuple(
-    sorted(
-        {name for indicator in INDICATORS for name in (indicator.numerator, indicator.denominator) if name} | {"failed"}
-    )
-)
+_KEPT: Final = frozenset(CHECKED).union(("failed",), *((row.numerator, row.denominator) for row in INDICATORS))
+"""Counts that a baseline keeps of each task: those that its indicators are made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +99,7 @@ def make_baseline(partial: Partial, identity: RunIdentity, gold: Gold, *, passed
             f"a baseline needs {', '.join(empty)}: without them nobody can tell what it is comparable with"
         )
     tasks = {
-        key: {name: number for name, number in with_derived(counts).items() if name in _KEPT and number}
-        for key, counts in partial.by_task()
+        key: {name: number for name, number in counts.items() if name in _KEPT} for key, counts in partial.by_task()
     }
     trials = max((counts.get("sessions", 0) for _, counts in partial.by_task()), default=0)
     return Baseline(identity, trials, tasks, _tool_names(partial))

@@ -135,11 +135,11 @@ def permutation_p(differences: Sequence[float], *, seed: int = DEFAULT_SEED) -> 
         )
         return sum(1 for total in sums if total >= observed) / float(1 << len(differences))
     try:
-        import numpy
+        import numpy as np
     except ImportError as error:
         raise MissingExtraError("numpy", "evaluation") from error
-    stream = numpy.random.RandomState(seed)
-    values = numpy.asarray(differences, dtype=numpy.float64)
+    stream = np.random.RandomState(seed)
+    values = np.asarray(differences, dtype=np.float64)
     chunk = max(1, 2_000_000 // len(values))
     above = 0
     for start in range(0, _RESAMPLES, chunk):

@@ -9,7 +9,7 @@ from fcguard.evaluation.aggregate import Partial, rate_of
 from fcguard.evaluation.metrics import Counts
 from fcguard.evaluation.values import Value, unknown
 
-__all__ = ["INDICATORS", "Indicator", "IndicatorName", "indicator_value"]
+__all__ = ["CHECKED", "INDICATORS", "Indicator", "IndicatorName", "indicator_value", "scored_pass_rate", "with_derived"]
 
 IndicatorName: TypeAlias = Literal["misfire", "wrong_tool", "invalid_arguments", "repeat", "pass_rate", "stability"]
 
@@ -102,6 +102,9 @@ INDICATORS: Final[tuple[Indicator, ...]] = (
 )
 """In the order in which they are mended."""
 
+CHECKED: Final = ("valid", "invalid", "over_broad", "unparsable", "unknown_tool")
+"""Counts of calls that could be held against a schema or a list of tools; their sum is `checked`."""
+
 
 def indicator_value(indicator: Indicator, counts: Counts) -> Value:
     """Answer the rate of an indicator from counts (of a run, a slice or a task).
@@ -125,7 +128,7 @@ def indicator_value(indicator: Indicator, counts: Counts) -> Value:
 
 def with_derived(counts: Counts) -> Counts:
     """Add the counts that are sums of others: `checked` is every call that could be held against a schema or a list."""
-    checked = sum(counts.get(name, 0) for name in ("valid", "invalid", "over_broad", "unparsable", "unknown_tool"))
+    checked = sum(counts.get(name, 0) for name in CHECKED)
     return {**counts, "checked": checked}
 
 

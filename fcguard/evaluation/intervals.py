@@ -101,11 +101,11 @@ def bootstrap(
     if not used:
         raise ValueError("no interval: no task has anything to count")
     try:
-        import numpy
+        import numpy as np
     except ImportError as error:
         raise MissingExtraError("numpy", "evaluation") from error
-    table = numpy.asarray(used, dtype=numpy.float64)
-    stream = numpy.random.RandomState(seed)
+    table = np.asarray(used, dtype=np.float64)
+    stream = np.random.RandomState(seed)
     rates = []
     chunk = max(1, 2_000_000 // len(used))
     for start in range(0, resamples, chunk):
@@ -113,7 +113,7 @@ def bootstrap(
         drawn = table[stream.randint(0, len(used), size=(rows, len(used)))].sum(axis=1)
         rates.append(drawn[:, 0] / drawn[:, 1])
     tail = (1 - level) / 2
-    low, high = numpy.quantile(numpy.concatenate(rates), [tail, 1 - tail])
+    low, high = np.quantile(np.concatenate(rates), [tail, 1 - tail])
     return Interval(float(low), float(high), level, "clustered_bootstrap")
 
 

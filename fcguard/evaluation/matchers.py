@@ -84,7 +84,7 @@ def _by_predicate(wanted: str, test: Callable[[Any], Any], *, optional: bool = F
     def compare(value: Any, path: str) -> tuple[Mismatch, ...]:
         try:
             is_match = bool(test(value))
-        except Exception as error:  # noqa: BLE001 - a test of foreign values must not stop the evaluation: it did not match
+        except Exception as error:  # a test of foreign values must not stop the evaluation: it did not match
             return (Mismatch(path, f"{wanted} (raised {type(error).__name__})", canonical(value)),)
         return () if is_match else (Mismatch(path, wanted, canonical(value)),)
 
@@ -115,9 +115,11 @@ def _members(members: Mapping[str, Matcher], *, extra_allowed: bool) -> Matcher:
             elif not member.optional:
                 found.append(Mismatch(where, member.wanted, "missing"))
         if not extra_allowed:
-            for key in value:
-                if key not in members:
-                    found.append(Mismatch(f"{path}.{key}" if path else key, "missing", canonical(value[key])))
+            found.extend(
+                Mismatch(f"{path}.{key}" if path else str(key), "missing", canonical(value[key]))
+                for key in value
+                if key not in members
+            )
         return tuple(found)
 
     return Matcher(wanted, compare)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,17 +76,20 @@ def read_trace(path: str | Path, format: str | None = None, *, options: ImportOp
         UsageError: the file cannot be opened, the name is unknown, or no format fits; the message lists the formats.
     """
     path = Path(path)
-    if format is not None and format not in FORMATS:
-        raise UsageError(f"unknown trace format {format!r}; known: {', '.join(sorted(FORMATS))}")
-    if format is None:
-        format = detect_format(value for _, value in islice(iter_values(path, UnreadLog()), 5))
-        if format is None:
-            raise UsageError(
-                f"trace {str(path)!r}: no known format fits its first values; name one of {', '.join(sorted(FORMATS))}"
-            )
+    name = format or detect_format(value for _, value in islice(iter_values(path, UnreadLog()), 5))
+    if name is None:
+        known = ", ".join(sorted(FORMATS))
+        raise UsageError(f"trace {str(path)!r}: no known format fits its first values; name one of {known}")
+    importer = _importer(name)
     unread = UnreadLog()
-    sessions = _Sessions(path, FORMATS[format], unread, options or ImportOptions())
-    return Run(sessions, source=path.name, format=format, unread=unread)
+    sessions = _Sessions(path, importer, unread, options or ImportOptions())
+    return Run(sessions, source=path.name, format=name, unread=unread)
+
+
+def _importer(name: str) -> Importer:
+    if name not in FORMATS:
+        raise UsageError(f"unknown trace format {name!r}; known: {', '.join(sorted(FORMATS))}")
+    return FORMATS[name]
 
 
 def read_records(records: Iterable[Any], format: str = "ledger", *, options: ImportOptions | None = None) -> Run:
@@ -100,10 +103,6 @@ def read_records(records: Iterable[Any], format: str = "ledger", *, options: Imp
     Raises:
         UsageError: the name is unknown.
     """
-    if format not in FORMATS:
-        raise UsageError(f"unknown trace format {format!r}; known: {', '.join(sorted(FORMATS))}")
-    unread = UnreadLog()
-    values = ((f"record {number}", value) for number, value in enumerate(chain(records), 1))
-    return Run(
-        FORMATS[format].read(values, unread, options or ImportOptions()), source="", format=format, unread=unread
-    )
+    importer, unread = _importer(format), UnreadLog()
+    values = ((f"record {number}", value) for number, value in enumerate(records, 1))
+    return Run(importer.read(values, unread, options or ImportOptions()), source="", format=format, unread=unread)

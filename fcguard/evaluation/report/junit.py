@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ET
 from typing import Any, Final
-from xml.etree import ElementTree
 
 __all__ = ["render_junit"]
 
@@ -17,10 +17,10 @@ def render_junit(document: dict[str, Any]) -> str:
     A failed check is a failure, an undecided one an error, one without a limit is skipped. A task fails if not every
     trial passed; it holds no time, so the same input gives the same bytes.
     """
-    root = ElementTree.Element("testsuites", name=_clean(document["title"]))
-    gate = ElementTree.SubElement(root, "testsuite", name="gate")
+    root = ET.Element("testsuites", name=_clean(document["title"]))
+    gate = ET.SubElement(root, "testsuite", name="gate")
     for check in document["gate"]["checks"]:
-        case = ElementTree.SubElement(gate, "testcase", classname="gate", name=f"{check['priority']} {check['title']}")
+        case = ET.SubElement(gate, "testcase", classname="gate", name=f"{check['priority']} {check['title']}")
         text = f"{check['value_text']}; limit {check['limit']}. {check['reason']}"
         if check["decision"] == "fail":
             _child(case, "failure", text, f"{text}\nfirst fix: {check['fix']}")
@@ -29,12 +29,12 @@ def render_junit(document: dict[str, Any]) -> str:
         elif check["decision"] == "not_checked":
             _child(case, "skipped", text, "")
     if not document["gate"]["checks"]:
-        case = ElementTree.SubElement(gate, "testcase", classname="gate", name="verdict")
+        case = ET.SubElement(gate, "testcase", classname="gate", name="verdict")
         _child(case, "error", document["gate"]["message"], "")
-    tasks = ElementTree.SubElement(root, "testsuite", name="tasks")
+    tasks = ET.SubElement(root, "testsuite", name="tasks")
     for task in document["tasks"]:
         name = f"{task['slice']}.{task['task_id']}" if task["slice"] else task["task_id"]
-        case = ElementTree.SubElement(tasks, "testcase", classname="tasks", name=_clean(name))
+        case = ET.SubElement(tasks, "testcase", classname="tasks", name=_clean(name))
         if task["passed"] < task["sessions"]:
             text = f"{task['passed']} of {task['sessions']} trials passed; {task['misfires']} misfires"
             _child(case, "failure", text, "")
@@ -42,12 +42,12 @@ def render_junit(document: dict[str, Any]) -> str:
         suite.set("tests", str(len(suite)))
         for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
             suite.set(attribute, str(sum(1 for case in suite if case.find(kind) is not None)))
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _child(case: ElementTree.Element, kind: str, message: str, text: str) -> None:
-    child = ElementTree.SubElement(case, kind, message=_clean(message))
+def _child(case: ET.Element, kind: str, message: str, text: str) -> None:
+    child = ET.SubElement(case, kind, message=_clean(message))
     child.text = _clean(text) or None
 
 
