@@ -29,6 +29,7 @@ _VARIABLE: Final = re.compile(r"\$\{|\$\(|\$[A-Z_][A-Z0-9_]+|%[A-Za-z_][A-Za-z0-
 _DEVICE: Final = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[1-9\u00b9\u00b2\u00b3])(?:[.:].*)?", re.IGNORECASE
 )
+_STREAM: Final = re.compile(r"::|\.[A-Za-z]\w{0,7}:")
 _MAX_PATH: Final = 4096
 
 
@@ -120,7 +121,7 @@ def _why_foreign(text: str) -> str | None:
     if _SCHEME.match(text) or text.lower().startswith(("file:", "data:")):
         return "is a URL; give a path"
     for part in text.split("/"):
-        if _DEVICE.fullmatch(part.strip()) or "::" in part:
+        if _DEVICE.fullmatch(part.strip()) or _STREAM.search(part):
             return "names a device or a stream"
         if part not in (".", "..") and part.endswith((".", " ")):
             return "has a part that ends in a dot or space, which some systems drop"
