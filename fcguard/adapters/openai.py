@@ -140,8 +140,8 @@ class OpenAIChatSource:
             messages: the conversation so far, system and user messages included.
             max_tokens: limit of one response, in tokens; default: the server's.
             limit_field: the field that carries the limit; some compatible servers know only `max_tokens`.
-            forbid_parallel: send `parallel_tool_calls=False`. Some models refuse the field; without it, several calls of
-                one response are still proposed one by one.
+            forbid_parallel: send `parallel_tool_calls=False`. Some models refuse the field; without it, several calls
+                of one response are still proposed one by one.
             max_chars: longest text of one result, in characters; default: the result's own.
             options: further request fields (`temperature`, `tool_choice`, ...).
 
