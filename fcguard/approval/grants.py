@@ -98,7 +98,8 @@ class Grant:
         """Answer whether the grant covers a call (whether uses are left is the store's knowledge).
 
         Args:
-            tool, version: the tool.
+            tool: exact name.
+            version: version of the tool.
             arguments: normalized arguments.
             identity: what the context holds of tenant, account, actor, environment and task.
             now: wall clock in seconds.

@@ -7,7 +7,7 @@ from threading import Lock
 from time import time
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
-__all__ = ["Change", "MemoryState", "SharedState", "new_lock", "wall_clock"]
+__all__ = ["Change", "MemoryState", "SharedState", "new_lock", "state_key", "wall_clock"]
 
 T = TypeVar("T")
 
@@ -66,3 +66,8 @@ class MemoryState:
             else:
                 self._values[key] = new
             return answer
+
+
+def state_key(kind: str, name: str, key: Any) -> str:
+    """Answer the key of a constraint's value: its kind, its name, and what the user counts apart by."""
+    return f"{kind}:{name}" if key is None else f"{kind}:{name}:{key!r}"

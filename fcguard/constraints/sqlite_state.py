@@ -1,0 +1,116 @@
+"""Constraint state in a SQLite file, shared by the processes of one host."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Final, TypeVar
+
+from fcguard.constraints.state import Change, new_lock
+from fcguard.errors import StoreClosed, StoreUnavailable
+
+__all__ = ["SQLiteState"]
+
+T = TypeVar("T")
+
+_TABLE: Final = "CREATE TABLE IF NOT EXISTS fc_state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+_PAUSE_SECONDS: Final = 0.01
+
+
+class SQLiteState:
+    """Keeps state in a file, which may also be the ledger's own; a file of its own does not wait for the ledger's commits.
+
+    A change is atomic over threads and processes. It is not forced to the disk (`synchronous=NORMAL`): after a power loss the
+    newest counts and leases may be gone, and so are the processes that held them. Usable after a fork.
+
+    Args:
+        path: the file; made if there is none. Its directory must exist.
+        timeout: longest wait in seconds for another process.
+
+    Raises:
+        StoreUnavailable: the file cannot be opened, made, or is no SQLite file.
+    """
+
+    is_shared: Final = True
+
+    def __init__(self, path: str | os.PathLike[str], *, timeout: float = 5.0) -> None:
+        self.path, self._timeout = Path(path), timeout
+        self._lock = new_lock()
+        self._pid = os.getpid()
+        self._inherited: list[sqlite3.Connection] = []
+        self._connection: sqlite3.Connection | None = self._open()
+
+    def change(self, key: str, change: Change[T]) -> T:
+        """Read, change and write the value of `key` as one atomic step.
+
+        Raises:
+            StoreUnavailable: the file cannot be written, or another process holds it for too long; nothing was changed.
+            StoreClosed: after `close()`.
+        """
+        if self._pid != os.getpid():
+            self._after_fork()
+        with self._lock:
+            connection = self._connection
+            if connection is None:
+                raise StoreClosed(f"state file {str(self.path)!r} was closed")
+            try:
+                return _change(connection, key, change)
+            except sqlite3.Error as error:
+                raise StoreUnavailable(f"state file {str(self.path)!r}: {error}") from error
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None and self._pid == os.getpid():
+                connection.close()
+
+    def _open(self) -> sqlite3.Connection:
+        until = monotonic() + self._timeout
+        while True:
+            try:
+                return self._connect()
+            except sqlite3.Error as error:
+                # SQLite does not wait for others who make the same new file; so the waiting is done here.
+                is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+                if not is_busy or monotonic() >= until:
+                    raise StoreUnavailable(f"state file {str(self.path)!r}: {error}") from error
+                sleep(_PAUSE_SECONDS)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(_TABLE)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _after_fork(self) -> None:
+        # A connection must not be used, nor even closed, in a forked child; it is kept so that nothing closes it.
+        if self._connection is not None:
+            self._inherited.append(self._connection)
+            self._connection = self._open()
+        self._lock, self._pid = new_lock(), os.getpid()
+
+
+def _change(connection: sqlite3.Connection, key: str, change: Change[T]) -> T:
+    connection.execute("BEGIN IMMEDIATE")
+    row = connection.execute("SELECT value FROM fc_state WHERE key = ?", (key,)).fetchone()
+    stored: Any = None if row is None else json.loads(row[0])
+    new, answer = change(stored)
+    if new is None:
+        connection.execute("DELETE FROM fc_state WHERE key = ?", (key,))
+    elif new != stored:
+        connection.execute("INSERT OR REPLACE INTO fc_state VALUES (?, ?)", (key, json.dumps(new)))
+    connection.execute("COMMIT")
+    return answer

@@ -1,0 +1,127 @@
+"""Shared state: one atomic step, over threads, processes and forks."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fcguard.constraints import MemoryState, SharedState, SQLiteState
+from fcguard.errors import StoreClosed, StoreUnavailable
+
+
+def add(amount: int) -> Any:
+    return lambda stored: ((stored or 0) + amount, (stored or 0) + amount)
+
+
+def read(stored: Any) -> Any:
+    return stored, stored
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    if request.param == "memory":
+        yield MemoryState()
+        return
+    made = SQLiteState(tmp_path / "s.db")
+    yield made
+    made.close()
+
+
+def test_states_are_states(state: Any) -> None:
+    assert isinstance(state, SharedState)
+    assert state.is_shared == isinstance(state, SQLiteState)
+
+
+def test_values_are_changed_kept_and_deleted(state: Any) -> None:
+    assert state.change("a", add(2)) == 2 and state.change("a", add(3)) == 5 and state.change("b", add(1)) == 1
+    assert state.change("a", lambda stored: (None, stored)) == 5
+    assert state.change("a", read) is None and state.change("b", read) == 1
+
+
+def test_a_change_that_raises_changes_nothing(state: Any) -> None:
+    state.change("a", add(1))
+    with pytest.raises(ZeroDivisionError):
+        state.change("a", lambda stored: (1 / 0, None))
+    assert state.change("a", add(1)) == 2
+
+
+def test_threads_lose_no_change(state: Any) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: state.change("n", add(1)), range(200)))
+    assert state.change("n", read) == 200
+
+
+def _add_often(path: str, times: int) -> None:
+    state = SQLiteState(path, timeout=30)
+    for _ in range(times):
+        state.change("n", add(1))
+    state.close()
+
+
+def test_processes_lose_no_change(tmp_path: Path) -> None:
+    path = str(tmp_path / "s.db")
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        pool.starmap(_add_often, [(path, 50)] * 4)
+        pool.close()
+        pool.join()
+    state = SQLiteState(path)
+    assert state.change("n", read) == 200
+    state.close()
+
+
+def test_usable_after_a_fork(tmp_path: Path) -> None:
+    state = SQLiteState(tmp_path / "s.db")
+    state.change("n", add(1))
+    child = multiprocessing.get_context("fork").Process(target=state.change, args=("n", add(10)))
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    assert state.change("n", add(1)) == 12
+    state.close()
+
+
+def test_closed_and_unusable_files_say_so(tmp_path: Path) -> None:
+    state = SQLiteState(tmp_path / "s.db")
+    state.close()
+    state.close()
+    with pytest.raises(StoreClosed):
+        state.change("n", add(1))
+    with pytest.raises(StoreUnavailable):
+        SQLiteState(tmp_path / "missing" / "s.db")
+    junk = tmp_path / "junk"
+    junk.write_bytes(b"no database here" * 100)
+    with pytest.raises(StoreUnavailable):
+        SQLiteState(junk)
+
+
+def test_a_locked_file_refuses_and_works_again(tmp_path: Path) -> None:
+    state = SQLiteState(tmp_path / "s.db", timeout=0.01)
+    holder = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable, match="locked"):
+        state.change("n", add(1))
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert state.change("n", add(1)) == 1
+    state.close()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@given(value=JSON, key=st.text(max_size=20).filter(lambda text: "\x00" not in text and text.isprintable()))
+def test_values_come_back(state: Any, value: Any, key: str) -> None:
+    state.change(key, lambda stored: (value, None))
+    assert state.change(key, read) == value
