@@ -12,6 +12,7 @@ from collections.abc import Callable, MutableMapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from fcguard.model.call import UNFILLED
 from fcguard.telemetry.outcome import Outcome, code_of, layer_of, outcome_of, word_of
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class LogObserver:
         try:
             if _host() is None and not _is_heard():
                 return
-            result = getattr(call, "result", None)
+            result = None if call.result is UNFILLED else call.result
             outcome: Outcome = "failed" if result is None else outcome_of(result)
             level = _LEVELS[outcome]
             emit = self._emit(level)
@@ -90,18 +91,16 @@ class LogObserver:
     def attempt_ended(self, call: Call, attempt: Attempt) -> None:
         """Write a debug line."""
         emit = self._emit(logging.DEBUG)
-        if emit is None:
-            return
-        fields = _ids(call)
-        fields |= {"attempt": attempt.number, "effect": str(attempt.effect)}
-        fields["duration_ms"] = round(attempt.duration * 1000, 3)
-        if attempt.delay:
-            fields["delay_s"] = round(attempt.delay, 6)
-        if attempt.error_type is not None:
-            fields["error_type"] = code_of(attempt.error_type)
-        if attempt.error is not None:
-            fields["exception"] = type(attempt.error).__name__
-        self._debug(emit, "attempt ended", fields)
+        if emit is not None:
+            fields: Fields = {"attempt": attempt.number, "effect": str(attempt.effect)}
+            fields["duration_ms"] = round(attempt.duration * 1000, 3)
+            if attempt.delay:
+                fields["delay_s"] = round(attempt.delay, 6)
+            if attempt.error_type is not None:
+                fields["error_type"] = code_of(attempt.error_type)
+            if attempt.error is not None:
+                fields["exception"] = type(attempt.error).__name__
+            self._debug(emit, "attempt ended", call, fields)
 
     def recovery_started(self, call: Call, action: str) -> None:
         """Do nothing; the line comes at the end."""
@@ -110,21 +109,18 @@ class LogObserver:
         """Write a debug line."""
         emit = self._emit(logging.DEBUG)
         if emit is not None:
-            fields = _ids(call)
-            fields |= {"action": word_of(action), "result": word_of(outcome)}
-            self._debug(emit, "recovery ended", fields)
+            self._debug(emit, "recovery ended", call, {"action": word_of(action), "result": word_of(outcome)})
 
     def stage(self, call: Call, name: str, started: float, ended: float) -> None:
         """Write a debug line."""
         emit = self._emit(logging.DEBUG)
         if emit is not None:
-            fields = _ids(call)
-            fields |= {"stage": name, "duration_ms": round((ended - started) * 1000, 3)}
-            self._debug(emit, "step ended", fields)
+            duration = round((ended - started) * 1000, 3)
+            self._debug(emit, "step ended", call, {"stage": name, "duration_ms": duration})
 
-    def _debug(self, emit: Emit, event: str, fields: Fields) -> None:
+    def _debug(self, emit: Emit, event: str, call: Call, fields: Fields) -> None:
         try:
-            emit(logging.DEBUG, event, fields)
+            emit(logging.DEBUG, event, _ids(call) | fields)
         except Exception:
             self.faults += 1
 
@@ -227,8 +223,8 @@ def _ids(call: Call) -> Fields:
     fields: Fields = {"tool": "_unknown" if tool is None else tool.name, "request_id": call.request_id}
     if call.trace_id is not None:
         fields |= {"trace_id": call.trace_id, "span_id": call.span_id}
-    context = getattr(call, "context", None)
-    if context is not None and context.task_id:
+    context = call.context
+    if context is not UNFILLED and context.task_id:
         fields["task_id"] = context.task_id
     if call.purpose != "primary":
         fields["purpose"] = call.purpose

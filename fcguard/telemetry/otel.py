@@ -10,6 +10,7 @@ from opentelemetry.context import attach
 from opentelemetry.trace import INVALID_SPAN, Tracer, get_current_span, set_span_in_context
 
 from fcguard.errors import ConfigurationError
+from fcguard.model.call import UNFILLED
 from fcguard.telemetry import semconv as names
 from fcguard.telemetry.content import Capture, Content, capture_mode
 from fcguard.telemetry.metrics import Instruments, Watcher, instruments_of
@@ -162,15 +163,14 @@ class OtelObserver:
             instruments = self._meters()
             if root is None and instruments is None:
                 return
-            result: ToolResult[Any] | None = getattr(call, "result", None)
+            result = None if call.result is UNFILLED else call.result
             outcome: Outcome = "failed" if result is None else outcome_of(result)
             error = code_of(None if result is None else result.error_type) if outcome in ERRORS else None
             facts = self._facts_of(call.tool)
             if instruments is not None and result is not None:
                 _count(instruments, facts, call, result, outcome)
                 if root is None or root.token is not None:  # the host measures its own span
-                    context = getattr(call, "context", None)
-                    agent = None if context is None else context.agent
+                    agent = None if call.context is UNFILLED else call.context.agent
                     instruments.record_duration(result.duration_ms / 1000, facts.name, error, agent)
             if root is not None and root.is_recording:
                 self._describe(root, call, result, outcome, error)

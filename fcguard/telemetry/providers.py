@@ -29,12 +29,17 @@ def tracer_of(provider: TracerProvider) -> Tracer | None:
 
 
 class GlobalTracer:
-    """The tracer of the process's global provider, which may be set at any time."""
+    """The tracer of the process's global provider, which may be set at any time.
 
-    __slots__ = ("_found", "_named", "_tracer", "_variables")
+    Args:
+        api: the module `opentelemetry.trace`, or something like it.
+    """
 
-    def __init__(self) -> None:
-        self._variables: dict[str, Any] = vars(trace)
+    __slots__ = ("_api", "_found", "_named", "_tracer", "_variables")
+
+    def __init__(self, api: Any = trace) -> None:
+        self._api = api
+        self._variables: dict[str, Any] = vars(api)
         self._named = OTEL_PYTHON_TRACER_PROVIDER in os.environ
         self._found = False
         self._tracer: Tracer | None = None
@@ -45,7 +50,7 @@ class GlobalTracer:
             return self._tracer
         if self._variables.get("_TRACER_PROVIDER", _ABSENT) is None and not self._named:
             return None
-        provider = trace.get_tracer_provider()
+        provider = self._api.get_tracer_provider()
         if isinstance(provider, ProxyTracerProvider):
             return None
         self._tracer, self._found = tracer_of(provider), True
@@ -58,12 +63,17 @@ class GlobalTracer:
 
 
 class GlobalMeters:
-    """The process's global meter provider, which may be set at any time."""
+    """The process's global meter provider, which may be set at any time.
 
-    __slots__ = ("_found", "_named", "_variables")
+    Args:
+        api: the module `opentelemetry.metrics`, or something like it.
+    """
 
-    def __init__(self) -> None:
-        self._variables: dict[str, Any] = vars(getattr(metrics, "_internal", metrics))
+    __slots__ = ("_api", "_found", "_named", "_variables")
+
+    def __init__(self, api: Any = metrics) -> None:
+        self._api = api
+        self._variables: dict[str, Any] = vars(getattr(api, "_internal", api))
         self._named = OTEL_PYTHON_METER_PROVIDER in os.environ
         self._found: MeterProvider | None = None
 
@@ -73,7 +83,7 @@ class GlobalMeters:
             return self._found
         if self._variables.get("_METER_PROVIDER", _ABSENT) is None and not self._named:
             return None
-        provider = metrics.get_meter_provider()
+        provider: MeterProvider = self._api.get_meter_provider()
         if type(provider).__name__ == "_ProxyMeterProvider":
             return None
         self._found = provider

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry.context import Context, attach
 from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, TraceFlags, Tracer, set_span_in_context
 
+from fcguard.model.call import UNFILLED
 from fcguard.telemetry import semconv as names
 from fcguard.telemetry.metrics import Cell
 from fcguard.telemetry.observer import Origin
@@ -198,8 +199,8 @@ def add_result(attributes: dict[str, Any], call: Call, result: ToolResult[Any]) 
         attributes[names.TASK_ID] = result.task_id
         if result.step is not None:
             attributes[names.STEP] = result.step
-    context = getattr(call, "context", None)
-    if context is not None:
+    context = call.context
+    if context is not UNFILLED:
         if context.agent:
             attributes[names.AGENT_NAME] = context.agent
         if context.conversation_id:

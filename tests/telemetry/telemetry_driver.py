@@ -179,11 +179,12 @@ class Recorded:
         return list(walk(None, 0))
 
     def metrics(self) -> Iterator[Any]:
-        """Every metric, collected now."""
+        """Every metric of fcguard, collected now."""
         data = self.reader.get_metrics_data()
         for resource in data.resource_metrics if data else ():
             for scope in resource.scope_metrics:
-                yield from scope.metrics
+                if scope.scope.name == "fcguard":
+                    yield from scope.metrics
 
     def points(self, name: str) -> dict[tuple[tuple[str, Any], ...], Any]:
         """Points of a metric by their sorted attributes; a histogram's point is its count."""

@@ -388,3 +388,20 @@ def test_broken_telemetry_never_breaks_a_call(provider: Any) -> None:
     assert call.result.success
     assert observer.faults > 0
     assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+def test_late_endings_without_a_call_are_quiet(driver: Driver, recorded: Recorded) -> None:
+    call = driver.succeed()
+    driver.observer.recovery_started(call, "wait")
+    driver.observer.recovery_ended(call, "wait", "gave_up")
+    attempt = driver.attempt(call)
+    assert attempt.observed is None
+    assert len(recorded.spans) == 2
+
+
+def test_sampled_out_parent_keeps_ids_valid(recorded: Recorded) -> None:
+    observer = OtelObserver(tracer_provider=recorded.tracer_provider)
+    with trace.use_span(trace.NonRecordingSpan(trace.SpanContext(1, 2, True))):
+        call = Driver(observer).succeed()
+    assert call.trace_id == "0" * 31 + "1"
+    assert recorded.spans == []

@@ -1,0 +1,78 @@
+"""What fcguard's telemetry leaves alone in the process of its host."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CODE = """
+import sys, threading
+before = threading.active_count()
+import fcguard.telemetry, fcguard.telemetry.otel, fcguard.telemetry.standard, fcguard.telemetry.propagate
+import fcguard.telemetry.capture, fcguard.telemetry.tree, fcguard.telemetry.terminal
+loaded = set(sys.modules)
+from fcguard.telemetry.standard import default_observer
+from fcguard.model.call import Attempt, Call
+from fcguard.model.intent import Intent
+from fcguard.model.result import ToolResult
+from fcguard.model.tool import Tool
+from fcguard.model.failure import Failure
+observer = default_observer()
+tool = Tool(name="query", parameters={}, fn=print, effect="read")
+for failure in (None, Failure.of("PARAM_INVALID", "no", "schema"), Failure.of("TOOL_ERROR", "no", "execute")):
+    call = Call("fc-1", Intent(tool="query"), "primary", None, None)
+    call.tool = tool
+    observer.call_started(call)
+    attempt = Attempt(1, 0.0, 0.0, None, 0.0)
+    observer.attempt_started(call, attempt)
+    observer.attempt_ended(call, attempt)
+    call.failure = failure
+    call.result = ToolResult(
+        success=failure is None, error_type=failure and failure.error_type, retryable=False, tool_name="query",
+        request_id="fc-1", normalized_args=None, data=None, evidence=(), message="", next_action="continue",
+        failure_class=failure and failure.failure_class, effect="none", outcome_basis=None, attempts=1,
+        duration_ms=1.0, trace_id=None, tool_version="1", task_id=None, step=None,
+    )
+    observer.call_ended(call)
+from opentelemetry import metrics, trace
+import logging
+assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+assert type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider"
+sdk = [name for name in sys.modules if name.startswith("opentelemetry.sdk")]
+assert sdk == [], sdk
+assert "structlog" not in sys.modules and "rich" not in sys.modules and "asyncio" not in loaded
+assert [type(handler).__name__ for handler in logging.getLogger("fcguard").handlers] == ["NullHandler"]
+assert logging.getLogger().handlers == []
+assert threading.active_count() == before
+assert observer.otel.faults == observer.log.faults == 0
+import structlog
+assert not structlog.is_configured()
+assert call.trace_id is None
+"""
+
+
+def test_import_and_calls_touch_nothing_global_and_write_nothing() -> None:
+    root = Path(__file__).parents[2]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", CODE],
+        capture_output=True,
+        text=True,
+        cwd=root,
+        env=environment | {"PYTHONPATH": str(root)},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_sdk_is_imported_in_one_file_only() -> None:
+    package = Path(__file__).parents[2] / "fcguard"
+    importing = [
+        path.name
+        for path in package.rglob("*.py")
+        if "import opentelemetry.sdk" in (text := path.read_text()) or "from opentelemetry.sdk" in text
+    ]
+    assert importing == ["sdk.py"]
