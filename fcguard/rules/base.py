@@ -116,10 +116,8 @@ def to_rule(value: Any, owner: str) -> Rule:
     """
     if isinstance(value, type) or not callable(value):
         raise ConfigurationError(f"{owner}: {value!r} is not a rule; give a callable (call) -> None | Violation")
-    if (
-        getattr(value, "__module__", "").startswith("fcguard.rules.")
-        and getattr(value, "__annotations__", {}).get("return") == "BaseRule"
-    ):
+    is_ours = str(getattr(value, "__module__", "")).startswith("fcguard.rules.")
+    if is_ours and getattr(value, "__annotations__", {}).get("return") == "BaseRule":
         raise ConfigurationError(f"{owner}: {value.__name__!r} makes a rule; call it: {value.__name__}(...)")
     checked: Rule = value
     return checked

@@ -103,7 +103,8 @@ def selectors(paths: str | Iterable[str], owner: str) -> tuple[Selector, ...]:
 def _steps(text: str, owner: str) -> Iterable[str | int | None]:
     position = 0
     while isinstance(text, str) and (match := _STEP.match(text, position)):
-        if (index := match["index"]) is not None and position == 0:
+        index = match["index"]
+        if position == 0 and (index is not None or text.startswith(".")):
             break
         yield match["key"] if index is None else None if index == "*" else int(index)
         position = match.end()
