@@ -22,7 +22,7 @@ Answer: TypeAlias = Decision | None
 class Approver(Protocol):
     """Decides about a request: any callable `(request) -> Decision | None`, sync or async.
 
-    None means that nobody decided, which means no. An approver may have `ttl_seconds`: how long a request stands.
+    None means that nobody decided yet: the call is refused with `APPROVAL_REQUIRED`. An approver may have `ttl_seconds`: how long a request stands.
     """
 
     def __call__(self, request: ApprovalRequest) -> Answer | Awaitable[Answer]:
@@ -55,7 +55,7 @@ class ConsoleApprover:
 
 
 class CallbackApprover:
-    """Asks a function of the host; no answer in time means no, recorded as timed out.
+    """Asks a function of the host; no answer in time, or none at all, means no, recorded as timed out.
 
     A sync callback runs in a thread of its own, with the caller's context variables; if it answers too late, nobody listens. It
     blocks the caller meanwhile. An async callback is cancelled at the timeout.
@@ -86,7 +86,8 @@ class CallbackApprover:
     async def _wait(self, request: ApprovalRequest) -> Any:
         try:
             async with asyncio.timeout(self.timeout) as limit:
-                return await self._callback(request)
+                answer = await self._callback(request)
+                return self._too_late() if answer is None else answer
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -114,10 +115,10 @@ class CallbackApprover:
             raise ConfigurationError(
                 "CallbackApprover: the callback answered an awaitable; declare it with 'async def'"
             )
-        return answer
+        return self._too_late() if answer is None else answer
 
     def _too_late(self) -> Decision:
-        return Decision(False, reason=f"nobody answered within {self.timeout:g} s", is_timeout=True)
+        return Decision(False, reason=f"nobody decided within {self.timeout:g} s", is_timeout=True)
 
 
 class Deferred:

@@ -153,7 +153,7 @@ async def _look_up(
 
 def _judge(call: Call, request: ApprovalRequest, decision: Any, now: float) -> Violation | Approved:
     if decision is None:
-        decision = Decision(False, reason="nobody decided", is_timeout=True)
+        return _required(request, "Nobody has decided yet.")
     if not isinstance(decision, Decision):
         return _failed("approver", TypeError(f"answered {type(decision).__name__} instead of a Decision"))
     if decision.digest is not None and decision.digest != request.digest:

@@ -3,12 +3,14 @@
 from fcguard.constraints.base import Constraint, constraint_name
 from fcguard.constraints.breaker import CircuitBreaker, CircuitSnapshot, is_tool_failure
 from fcguard.constraints.budget import AttemptBudget, CallBudget, TaskBudget, task_budget
-from fcguard.constraints.health import DependencyHealth, Freeze
+from fcguard.constraints.freeze import Freeze
+from fcguard.constraints.health import DependencyHealth
 from fcguard.constraints.history import TaskHistory, task_history
+from fcguard.constraints.loop import LoopDetection
 from fcguard.constraints.order import ConflictsWith, StepOrder
 from fcguard.constraints.pool import Concurrency, ResourcePool
-from fcguard.constraints.progress import LoopDetection, NoProgressRepeat
 from fcguard.constraints.rate import RateLimit, RetryTokenBucket
+from fcguard.constraints.repeat import NoProgressRepeat
 from fcguard.constraints.schedule import Between, Cron, Daily
 from fcguard.constraints.sqlite_state import SQLiteState
 from fcguard.constraints.state import MemoryState, SharedState

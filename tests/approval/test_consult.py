@@ -55,7 +55,7 @@ def test_a_rule_says_when(make_call: Any, ask: Any) -> None:
     assert ask(make_call(arguments={"amount": 5}, approval=rule, effect="write")) is None
     seen = []
     refused = ask(make_call(arguments={"amount": 500}, approval=rule, effect="write"), lambda r: seen.append(r))
-    assert refused.code == "APPROVAL_DENIED" and seen[0].reason == "more than 100 euros"
+    assert refused.code == "APPROVAL_REQUIRED" and seen[0].reason == "more than 100 euros"
 
 
 def test_an_async_rule_is_awaited(make_call: Any, ask: Any) -> None:
@@ -100,9 +100,18 @@ def test_what_fails_refuses(make_call: Any, ask: Any, where: str) -> None:
 
 
 def test_silence_is_a_no_that_says_timed_out(make_call: Any, ask: Any) -> None:
+    async def nothing(request: Any) -> None:
+        return None
+
+    for silent in (lambda request: None, nothing):
+        refused = ask(make_call(), CallbackApprover(silent))
+        assert refused.code == "APPROVAL_DENIED" and "timed out" in refused.message
+        assert not any(word in refused.message.lower() for word in INVITES)
+
+
+def test_an_approver_that_has_not_decided_leaves_the_question_open(make_call: Any, ask: Any) -> None:
     refused = ask(make_call(), lambda request: None)
-    assert refused.code == "APPROVAL_DENIED" and "timed out" in refused.message
-    assert not any(word in refused.message.lower() for word in INVITES)
+    assert refused.code == "APPROVAL_REQUIRED" and "yet" in refused.message
 
 
 def test_a_callback_that_does_not_answer_in_time(make_call: Any, ask: Any) -> None:

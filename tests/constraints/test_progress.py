@@ -214,10 +214,8 @@ def test_repeat_against_a_model(
     "wrong",
     [
         lambda: NoProgressRepeat(warn=0),
-        lambda: NoProgressRepeat(warn=4, block=3),
         lambda: NoProgressRepeat(forget_seconds=0),
         lambda: LoopDetection(warn=1),
-        lambda: LoopDetection(warn=3, block=2),
         lambda: LoopDetection(longest=1),
     ],
 )
