@@ -46,7 +46,7 @@ def sql(
         dialect: sqlglot's name of the dialect (`postgres`, `mysql`, `tsql`, `sqlite` ...). None: not known; then a text
             must mean the same in all common dialects.
         require_bound: kinds that need a WHERE or LIMIT that really bounds (select, insert, update, delete); True: all of
-            these, False: none.
+            these, False: none. A MERGE is not judged.
         max_limit: largest LIMIT (TOP, FETCH FIRST) that counts as a bound.
         forbid_functions: names or globs, in lower case, in addition to the built-in list.
         allow_functions: names or globs, in lower case, that may be called although they are unknown or on the built-in list.

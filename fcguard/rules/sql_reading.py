@@ -160,6 +160,8 @@ def _check_kinds(statement: Node, limits: SqlLimits) -> None:
 
 
 def _kinds(node: Node) -> frozenset[str]:
+    if isinstance(node, exp.Drop) and isinstance(node.parent, exp.Alter):
+        return frozenset({"alter"})  # DROP COLUMN
     for kind, name in _KIND_OF:
         if isinstance(node, kind):
             return frozenset({name, "update"}) if name == "insert" and _replaces(node) else frozenset({name})
@@ -283,7 +285,8 @@ def _judged(statement: Node, limits: SqlLimits) -> Iterator[Node]:
     if next(iter(_kinds(statement) & limits.require_bound), None) is not None:
         yield statement
     for node in statement.find_all(exp.Update, exp.Delete):
-        if node is not statement and not _kinds(node).isdisjoint(limits.require_bound):
+        of_merge = isinstance(node.parent, exp.When)  # a MERGE is bounded by its ON, which is not judged
+        if node is not statement and not of_merge and not _kinds(node).isdisjoint(limits.require_bound):
             yield node
 
 
