@@ -60,6 +60,7 @@ class Observer(Protocol):
     def stage(self, call: Call, name: str, started: float, ended: float) -> None:
         """Called after each step but execute and recover, and only if `wants_stages`.
 
+        A step that refuses the call is told while its `Halt` is on its way (from a `finally`).
         `started` and `ended` are wall clock seconds.
         """
         ...

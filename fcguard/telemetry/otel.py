@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -11,6 +12,7 @@ from opentelemetry.trace import INVALID_SPAN, Tracer, get_current_span, set_span
 
 from fcguard.errors import ConfigurationError
 from fcguard.model.call import UNFILLED
+from fcguard.model.failure import Halt
 from fcguard.telemetry import semconv as names
 from fcguard.telemetry.content import Capture, Content, capture_mode
 from fcguard.telemetry.metrics import Instruments, Watcher, instruments_of
@@ -46,7 +48,6 @@ __all__ = ["OtelObserver", "SpanDetail"]
 SpanDetail = Literal["call", "attempts", "stages"]
 """`call`: one span per call. `attempts`: also attempts and recoveries. `stages`: also the steps."""
 
-_STAGE_OF: Final = {"schema": "validate", "business": "validate", "approval": "validate", "execution": "validate"}
 _MOST_TOOLS: Final = 10_000
 _log: Final = logging.getLogger("fcguard.telemetry")
 
@@ -253,9 +254,10 @@ class OtelObserver:
         if root is None or not root.is_recording or self._detail != "stages":
             return
         try:
-            failure = call.failure
             span = root.tracer.start_span(names.STAGE_SPANS[name], start_time=int(started * 1e9))
-            if failure is not None and _STAGE_OF.get(failure.layer, failure.layer) == name:
+            halt = sys.exception()
+            failure = halt.failure if isinstance(halt, Halt) else None
+            if failure is not None:  # told from a `finally` while the refusal is on its way
                 span.set_attributes(
                     {names.ERROR_TYPE: code_of(failure.error_type), names.STAGE_COUNT: len(failure.problems)}
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 from typing import Any
@@ -16,7 +17,7 @@ from opentelemetry.trace import StatusCode
 from fcguard.errors import ConfigurationError
 from fcguard.model.context import TaskContext
 from fcguard.model.evidence import Evidence
-from fcguard.model.failure import ErrorType, Failure, Problem
+from fcguard.model.failure import ErrorType, Failure, Halt, Problem
 from fcguard.telemetry.observer import Origin
 from fcguard.telemetry.otel import OtelObserver
 from tests.telemetry.telemetry_driver import CREATE, QUERY, Driver, Recorded, envelope, failed
@@ -260,7 +261,16 @@ def test_detail_stages_shows_the_steps(recorded: Recorded) -> None:
     observer.stage(call, "context", 10.0, 11.0)
     observer.stage(call, "result", 11.0, 12.0)
     call.failure = Failure.of(ErrorType.PARAM_INVALID, "", "schema", problems=(Problem("a", "type", ""),) * 2)
-    observer.stage(call, "validate", 12.0, 12.5)
+    with contextlib.suppress(Halt):
+        try:
+            raise Halt(call.failure)
+        finally:
+            observer.stage(call, "validate", 12.0, 12.5)
+    with contextlib.suppress(Halt):
+        try:
+            raise Halt(None)
+        finally:
+            observer.stage(call, "record", 12.5, 12.6)
     driver.end(call, failed(call.failure))
 
     context, result, validate = (recorded.span(f"fcguard.{name}") for name in ("context", "result", "validate"))
@@ -269,6 +279,7 @@ def test_detail_stages_shows_the_steps(recorded: Recorded) -> None:
     assert attributes(context) == {}
     assert attributes(result) == {"fcguard.stage.count": 1}
     assert attributes(validate) == {"fcguard.stage.count": 2, "error.type": "PARAM_INVALID"}
+    assert recorded.span("fcguard.record").status.status_code is StatusCode.UNSET
     assert observer.faults == 0
 
 
@@ -376,7 +387,20 @@ class HalfBroken(Broken):
         return BrokenSpan(trace.SpanContext(1, 1, False))
 
 
-@pytest.mark.parametrize("provider", [Broken(), HalfBroken()])
+class SoonBroken(Broken):
+    """A tracer provider that can start one span only."""
+
+    def __init__(self) -> None:
+        self.left = 1
+
+    def start_span(self, *_: Any, **__: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise RuntimeError("broken")
+        return BrokenSpan(trace.SpanContext(1, 1, False))
+
+
+@pytest.mark.parametrize("provider", [Broken(), HalfBroken(), SoonBroken()])
 def test_broken_telemetry_never_breaks_a_call(provider: Any) -> None:
     observer = OtelObserver(tracer_provider=provider, span_detail="stages")
     driver = Driver(observer)
