@@ -6,11 +6,12 @@ The transports that check redirects and resolved addresses are in `fcguard.rules
 from fcguard.rules.allowed import allowed_values
 from fcguard.rules.base import BaseRule, all_of, any_of, check_rule, is_async, not_, rule_name, when
 from fcguard.rules.breadth import not_too_broad
-from fcguard.rules.commands import shell
+from fcguard.rules.command import shell
 from fcguard.rules.database import sql
 from fcguard.rules.environments import only_in
 from fcguard.rules.expressions import expression
 from fcguard.rules.filesystem import paths
+from fcguard.rules.hosts import hosts
 from fcguard.rules.identities import account_matches, tenant_matches
 from fcguard.rules.ownership import owned_by
 from fcguard.rules.parameters import ParameterRule, refusal
@@ -20,7 +21,6 @@ from fcguard.rules.protocols import Rule, RuleCall, RuleTool, Verdict
 from fcguard.rules.search_scopes import search_scope
 from fcguard.rules.table import RuleRow, rules_markdown, rules_table
 from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitted
-from fcguard.rules.urls import hosts
 from fcguard.rules.vocabulary import CHINESE, ENGLISH, SearchVocabulary
 
 __all__ = [

@@ -12,7 +12,7 @@ from fcguard.rules import (
     allowed,
     base,
     breadth,
-    commands,
+    command,
     database,
     environments,
     expressions,
@@ -23,8 +23,8 @@ from fcguard.rules import (
     preconditions,
     search_scopes,
     task_policy,
-    urls,
 )
+from fcguard.rules.hosts import hosts
 
 __all__ = ["RuleRow", "rules_markdown", "rules_table"]
 
@@ -66,12 +66,12 @@ _ROWS: Final[tuple[tuple[Callable[..., Any], tuple[Any, ...], str], ...]] = (
     (preconditions.requires, (_E.PRECONDITION_FAILED, ("your own", "ask_user, or your own")), ""),
     (allowed.allowed_values, (_INVALID,), ""),
     (breadth.not_too_broad, (_BROAD, _INVALID), ""),
-    (urls.hosts, (_INVALID,), ""),
+    (hosts, (_INVALID,), ""),
     (filesystem.paths, (_INVALID,), ""),
     (database.sql, (_INVALID, _BROAD), "sql"),
     (search_scopes.search_scope, (_BROAD, _INVALID), ""),
     (expressions.expression, (_INVALID,), ""),
-    (commands.shell, (_E.DANGEROUS_OPERATION, _E.APPROVAL_REQUIRED, _INVALID), "shell"),
+    (command.shell, (_E.DANGEROUS_OPERATION, _E.APPROVAL_REQUIRED, _INVALID), "shell"),
     (base.all_of, (("of the first refusal", "of the first refusal"),), ""),
     (base.any_of, (("of the first rule", "of the first rule"),), ""),
     (base.not_, (_E.PRECONDITION_FAILED, ("your own", "your own")), ""),

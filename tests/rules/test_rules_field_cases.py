@@ -29,7 +29,7 @@ def _rule(governance: dict[str, Any]) -> Any:
     if "root_dir" in governance:
         return paths("path", root=governance["root_dir"])
     if "auto_approve_prefixes" in governance:
-        return shell("command", allow=governance["auto_approve_prefixes"], ask=True)
+        return shell("command", allow=governance["auto_approve_prefixes"], on_refusal="approval")
     if "rules" in governance:
         return requires(
             lambda call: not call.context.state.resource_state.get("freeze"),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fcguard.errors import ConfigurationError
-from fcguard.rules.commands import shell
+from fcguard.rules.command import shell
 
 ALLOW = [
     *(
@@ -248,7 +248,7 @@ def test_the_tables_are_large_enough() -> None:
 
 
 def test_a_refusal_can_ask_for_approval(make_call: Any) -> None:
-    violation = shell(allow=["ls"], ask=True)(make_call({"command": "rm x"}))
+    violation = shell(allow=["ls"], on_refusal="approval")(make_call({"command": "rm x"}))
     assert (violation.code, violation.next_action) == ("APPROVAL_REQUIRED", "request_approval")
     assert "'ls'" in violation.message
 
@@ -268,6 +268,11 @@ def test_a_long_text_is_refused(make_call: Any) -> None:
 def test_an_entry_that_is_no_plain_command_is_refused_when_built(allow: Any) -> None:
     with pytest.raises(ConfigurationError, match="shell"):
         shell(allow=allow)
+
+
+def test_what_a_refusal_does_is_one_of_two() -> None:
+    with pytest.raises(ConfigurationError, match="on_refusal"):
+        shell(allow=["ls"], on_refusal="ask")  # type: ignore[arg-type]
 
 
 def test_a_launcher_is_allowed_word_for_word(make_call: Any) -> None:
@@ -332,7 +337,7 @@ def test_what_passes_runs_only_listed_commands_in_a_real_shell(text: str, make_c
 def test_the_parser_is_missing() -> None:
     code = (
         "import sys; sys.modules['tree_sitter_bash'] = None\n"
-        "from fcguard.rules.commands import shell\n"
+        "from fcguard.rules.command import shell\n"
         "try:\n    shell(allow=['ls'])\n"
         "except ImportError as error:\n    print(error)\n"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fcguard.errors import ConfigurationError, MissingExtraError
 from fcguard.model.failure import ErrorType, Violation
@@ -24,7 +24,7 @@ __all__ = ["shell"]
 _MAX_TEXT = 8192
 
 
-def shell(*parameters: str, allow: Iterable[str], ask: bool = False) -> BaseRule:
+def shell(*parameters: str, allow: Iterable[str], on_refusal: Literal["refuse", "approval"] = "refuse") -> BaseRule:
     """Let shell text through that consists of listed commands only, as a parser reads it (needs the extra `shell`).
 
     A list joined by `&&`, `||`, `;`, `|` or newlines is split, and each command must be allowed. Everything else is
@@ -38,8 +38,8 @@ def shell(*parameters: str, allow: Iterable[str], ask: bool = False) -> BaseRule
         allow: commands, compared word by word, never as text: `git status` allows `git status --short`, but neither
             `git stash` nor `git statusx`. A word may be a glob (`npm run test:*`). A command that runs others (`env`,
             `sudo`, `python`, `sed` without `--sandbox`) must be written out whole and takes no further words.
-        ask: whether a refusal asks for approval (`APPROVAL_REQUIRED`, `request_approval`) instead; so the rule also serves
-            as a tool's `approval=`.
+        on_refusal: `refuse` (`DANGEROUS_OPERATION`), or `approval`: ask for it (`APPROVAL_REQUIRED`, `request_approval`),
+            so that the rule also serves as a tool's `approval=`.
 
     Raises:
         ConfigurationError: an entry is no plain command, or would allow any command.
@@ -49,6 +49,8 @@ def shell(*parameters: str, allow: Iterable[str], ask: bool = False) -> BaseRule
         from fcguard.rules import shell_syntax  # imported here, for it needs the extra
     except ImportError as missing:
         raise MissingExtraError(missing.name or "tree-sitter-bash", "shell") from None
+    if on_refusal not in ("refuse", "approval"):
+        raise ConfigurationError(f"shell: on_refusal={on_refusal!r}: use 'refuse' or 'approval'")
     given = (allow,) if isinstance(allow, str) else tuple(allow)
     if not given:
         raise ConfigurationError("shell: allow names no command; write allow=['git status', 'ls']")
@@ -63,7 +65,7 @@ def shell(*parameters: str, allow: Iterable[str], ask: bool = False) -> BaseRule
                 f"shell: {text!r} runs any other command; write out what it may run, such as 'python -m pytest'"
             )
         entries.append(command.words)
-    return _Shell(selectors(parameters or ("command",), "shell"), tuple(entries), ask)
+    return _Shell(selectors(parameters or ("command",), "shell"), tuple(entries), on_refusal == "approval")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,7 +73,7 @@ class _Shell(ParameterRule):
     name: ClassVar[str] = "shell"
     selectors: tuple[Selector, ...]
     allow: tuple[tuple[str, ...], ...]
-    ask: bool
+    asks_approval: bool
 
     def examine(self, path: str, value: Any, call: RuleCall) -> Verdict:
         from fcguard.rules.shell_syntax import ShellFault, plain_commands  # imported here, for it needs the extra
@@ -102,7 +104,7 @@ class _Shell(ParameterRule):
         return None
 
     def _refuse(self, path: str, message: str) -> Violation:
-        if self.ask:
+        if self.asks_approval:
             return refusal(self.name, path, message, code=ErrorType.APPROVAL_REQUIRED, next_action="request_approval")
         return refusal(self.name, path, message, code=ErrorType.DANGEROUS_OPERATION, next_action=None)
 
