@@ -72,10 +72,13 @@ class Catalogue:
 
     Attributes:
         tools: the tools.
+        assert_formats: whether a `format` that does not hold is a fault. By default it is not, as in JSON Schema itself;
+            the guard does assert formats, so say true for tools that run under it.
         unusable: tools whose schema cannot be compiled, with the reason; their calls stay unchecked.
     """
 
     tools: dict[tuple[str, str], ToolSpec] = field(default_factory=dict)
+    assert_formats: bool = False
     unusable: dict[tuple[str, str], str] = field(default_factory=dict)
     _compiled: dict[tuple[str, str], ArgumentSchema | None] = field(default_factory=dict)
 
@@ -148,6 +151,8 @@ class Catalogue:
         if schema is None:
             return ArgumentCheck("valid") if call.validation is not None else ArgumentCheck("unchecked")
         problems = schema.check(call.arguments)
+        if not self.assert_formats:
+            problems = tuple(problem for problem in problems if problem.rule != "format")
         if problems:
             return ArgumentCheck("invalid", tuple(problems))
         semantic = tuple(problem for check in spec.semantic for problem in check(call.arguments))

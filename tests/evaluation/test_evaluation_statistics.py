@@ -76,7 +76,7 @@ def test_the_bootstrap_draws_tasks_and_gives_the_same_answer_each_time() -> None
     found = bootstrap(alike)
     assert found == bootstrap(alike)
     uneven = [(number % 5, 4) for number in range(23)]
-    assert bootstrap(uneven) != bootstrap(uneven, seed=1)
+    assert bootstrap(uneven, resamples=51) != bootstrap(uneven, resamples=51, seed=1)
     independent = wilson(40, 80)
     assert found.high - found.low > 1.5 * (independent.high - independent.low), "trials of one task are alike"
     with pytest.raises(ValueError, match="nothing|anything"):

@@ -53,9 +53,16 @@ def read(values: Iterable[tuple[str, Any]], unread: UnreadLog, options: ImportOp
 
 
 def _spans(value: Mapping[str, Any]) -> Iterator[Any]:
-    for resource in value.get("resourceSpans") or value.get("resource_spans") or ():
-        for scope in resource.get("scopeSpans") or resource.get("scope_spans") or ():
-            yield from scope.get("spans") or ()
+    for resource in _listed(value, "resourceSpans", "resource_spans"):
+        for scope in _listed(resource, "scopeSpans", "scope_spans"):
+            yield from _listed(scope, "spans")
+
+
+def _listed(value: Any, *names: str) -> list[Any]:
+    """Answer a list by one of its names; none if the value is not what OTLP says."""
+    if not isinstance(value, Mapping):
+        return []
+    return next((value[name] for name in names if isinstance(value.get(name), list)), [])
 
 
 def _take(
@@ -68,11 +75,7 @@ def _take(
     if not isinstance(span, Mapping):
         unread.add(where, f"a span is a {type(span).__name__}, not an object")
         return
-    facts = {
-        str(row.get("key")): _decoded(row.get("value"))
-        for row in span.get("attributes") or ()
-        if isinstance(row, Mapping)
-    }
+    facts = dict(_pairs(span, "attributes"))
     name, start = str(span.get("name", "")), _nanos(span.get("startTimeUnixNano"))
     if name.startswith("fcguard.attempt"):
         status: CallStatus = "failed" if facts.get("error.type") else "succeeded"
@@ -117,7 +120,8 @@ def _status(span: Mapping[str, Any], facts: Mapping[str, Any]) -> CallStatus:
     outcome = facts.get("fcguard.outcome")
     if outcome is not None:
         return status_of(outcome)
-    code = (span.get("status") or {}).get("code")
+    status = span.get("status")
+    code = status.get("code") if isinstance(status, Mapping) else None
     if facts.get("error.type") is not None or code in (2, "STATUS_CODE_ERROR"):
         return "failed"
     return "succeeded"
@@ -131,6 +135,13 @@ def _with_attempts(call: CallRecord, attempts: Mapping[str, list[tuple[int, Atte
     return CallRecord(**{**{name: getattr(call, name) for name in call.__slots__}, "attempts": ordered})
 
 
+def _pairs(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Answer the keys and decoded values of a list of OTLP attributes."""
+    for row in _listed(value, name):
+        if isinstance(row, Mapping):
+            yield str(row.get("key")), _decoded(row.get("value"))
+
+
 def _decoded(value: Any) -> Any:
     """Decode an OTLP AnyValue; 64-bit integers come as texts in OTLP-JSON."""
     if not isinstance(value, Mapping):
@@ -138,9 +149,9 @@ def _decoded(value: Any) -> Any:
     if "intValue" in value:
         return _nanos(value["intValue"])
     if "arrayValue" in value:
-        return [_decoded(item) for item in (value["arrayValue"] or {}).get("values", ())]
+        return [_decoded(item) for item in _listed(value["arrayValue"], "values")]
     if "kvlistValue" in value:
-        return {row["key"]: _decoded(row.get("value")) for row in (value["kvlistValue"] or {}).get("values", ())}
+        return dict(_pairs(value["kvlistValue"], "values"))
     return next((value[key] for key in ("stringValue", "boolValue", "doubleValue", "bytesValue") if key in value), None)
 
 

@@ -9,6 +9,7 @@ from fcguard.evaluation.canonical import canonical
 from fcguard.evaluation.gold import GoldStep
 from fcguard.evaluation.metrics import Measured
 from fcguard.evaluation.trace import CallRecord
+from fcguard.model.failure import Problem
 
 __all__ = ["SEVERITIES", "case_document"]
 
@@ -117,12 +118,16 @@ def _call(call: CallRecord, position: int, measured: Measured, arguments: bool) 
         "attempts": len(call.attempts) or 1,
         "arguments": _shown(shown, arguments),
         "check": check.state,
-        "problems": [
-            {"path": problem.path, "rule": problem.rule, "message": problem.message} for problem in check.problems
-        ],
+        "problems": [_problem(problem, arguments) for problem in check.problems],
         "notes": _notes(position, measured),
         "evidence": list(call.evidence),
     }
+
+
+def _problem(problem: Problem, arguments: bool) -> dict[str, Any]:
+    """Write a fault; its message may repeat a value, so where values are not shown only the broken rule is named."""
+    message = problem.message if arguments else f"breaks the rule {problem.rule!r}"
+    return {"path": problem.path, "rule": problem.rule, "message": message}
 
 
 def _notes(position: int, measured: Measured) -> list[str]:

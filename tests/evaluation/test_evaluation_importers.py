@@ -1,0 +1,603 @@
+"""Importers: every format read tolerantly, each saying what it could not read; the format is found out by itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fcguard.errors import UsageError
+from fcguard.evaluation.importers import tau2, tau_bench
+from fcguard.evaluation.importers.options import ImportOptions, Wrapper
+from fcguard.evaluation.importers.read import FORMATS, detect_format, read_records, read_trace
+from fcguard.evaluation.importers.stream import iter_values
+from fcguard.evaluation.trace import Run, Session, UnreadLog
+from tests.evaluation.evaluation_builders import catalogue_of
+
+
+def tool_call(name: Any, arguments: Any, call_id: Any = "1") -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "tool_calls": [{"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}],
+    }
+
+
+def result(content: Any, call_id: Any = "1", **fields: Any) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": content, **fields}
+
+
+def read_one(record: Any, format: str, **options: Any) -> tuple[Session, Run]:
+    run = read_records([record], format, options=ImportOptions(**options))
+    (session,) = run
+    return session, run
+
+
+MESSAGES = [
+    {"role": "system", "content": "be good"},
+    {"role": "user", "content": "order A17 please"},
+    tool_call("find", '{"id": "A17"}', "c1"),
+    result('{"success": true, "owner": "Z99"}', "c1"),
+    tool_call("notify", {"who": "Z99"}, "c2"),
+    result("done", "c2"),
+    {"role": "assistant", "content": "Z99 was told."},
+]
+
+
+def test_openai_messages_pair_calls_with_results() -> None:
+    session, run = read_one(
+        {"task_id": 7, "trial": 2, "reward": 1.0, "slice": "s", "messages": MESSAGES}, "openai_messages"
+    )
+    assert (session.task_id, session.trial, session.outcome, session.slice) == ("7", 2, "passed", "s")
+    find, notify = session.calls
+    assert (find.tool, find.arguments, find.status, find.step) == ("find", {"id": "A17"}, "succeeded", 1)
+    assert (notify.status, notify.arguments, notify.step) == ("unknown", {"who": "Z99"}, 2)
+    assert (find.consumed, find.consumed_by) == (True, 1)
+    assert notify.consumed is False, "A17 and Z99 had been said before"
+    assert session.reason_told
+    assert run.unread.count == 0
+
+
+def test_words_that_were_said_before_are_no_use_of_a_result() -> None:
+    messages = [
+        {"role": "user", "content": "is A17 there?"},
+        tool_call("find", "{}"),
+        result("A17"),
+        {"role": "assistant", "content": "A17 it is"},
+    ]
+    session, _ = read_one({"messages": messages}, "openai_messages")
+    assert session.calls[0].consumed is False
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        (result("x", is_error=True), "failed"),
+        (result("x", is_error=False), "succeeded"),
+        (result('{"success": false, "error_type": "TIMEOUT", "attempts": 2, "effect": "unknown"}'), "failed"),
+        (result('{"success": false, "error_type": "PARAM_INVALID", "attempts": 0}'), "refused"),
+        (result('{"isError": true}'), "failed"),
+        (result("Error: but only in words"), "unknown"),
+        (result("{broken"), "unknown"),
+        (result([{"type": "text", "text": "x"}], status="error"), "failed"),
+        (result({"a": 1}), "unknown"),
+        (result(None), "unknown"),
+    ],
+)
+def test_a_status_comes_from_a_declared_place_only(message: dict[str, Any], status: str) -> None:
+    session, _ = read_one([tool_call("a", "{}"), message], "openai_messages")
+    assert session.calls[0].status == status
+    assert session.calls[0].result_hash
+
+
+def test_the_responses_api_and_old_function_calls_are_read() -> None:
+    items = [
+        {"type": "reasoning", "summary": []},
+        {"type": "function_call", "call_id": "c", "name": "a", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "x"},
+        {"role": "assistant", "function_call": {"name": "b", "arguments": "{}"}},
+        {"role": "function", "name": "b", "content": "y"},
+    ]
+    session, run = read_one(items, "openai_messages")
+    assert [call.tool for call in session.calls] == ["a", "b"]
+    assert all(call.result_hash for call in session.calls)
+    assert run.unread.count == 0
+
+
+def test_broken_messages_are_noted_and_broken_calls_counted() -> None:
+    messages = ["text", {"role": "alien"}, result("x", "none"), {"role": "assistant", "tool_calls": {"a": 1}}]
+    messages += [
+        {
+            "role": "assistant",
+            "tool_calls": ["x", {"function": {"name": 5}}, {"function": {"name": "a", "arguments": "{"}}],
+        }
+    ]
+    session, run = read_one(messages, "openai_messages")
+    assert [(call.tool, call.parse_error is not None) for call in session.calls] == [
+        ("", True),
+        ("", True),
+        ("a", True),
+    ]
+    assert len({call.call_id for call in session.calls}) == 3
+    assert run.unread.count == 6
+
+
+def test_one_call_id_used_twice_gives_each_call_its_own_result_by_order() -> None:
+    messages = [tool_call("a", "{}"), result("x"), tool_call("a", "{}"), result("y", is_error=True)]
+    session, _ = read_one(messages, "openai_messages")
+    first, second = session.calls
+    assert first.call_id != second.call_id
+    assert (first.status, second.status) == ("unknown", "failed")
+    keyed, _ = read_one(messages, "openai_messages", results_by="last_id")
+    assert [call.status for call in keyed.calls] == ["failed", "failed"]
+    assert keyed.calls[0].result_hash == keyed.calls[1].result_hash
+
+
+def test_loose_messages_are_one_session(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(MESSAGES, indent=1), "utf-8")
+    run = read_trace(path, options=ImportOptions(task_id="chat"))
+    (session,) = run
+    assert (run.format, session.task_id, len(session.calls)) == ("openai_messages", "chat", 2)
+    noted = read_records([*MESSAGES, 5], "openai_messages")
+    assert len(list(noted)) == 1
+    assert noted.unread.count == 1
+
+
+TAU = {
+    "task_id": 3,
+    "trial": 1,
+    "reward": 0.0,
+    "info": {
+        "task": {
+            "instruction": "do it",
+            "actions": [{"name": "send", "kwargs": {"to": "a"}}, {"name": "look", "kwargs": {}}],
+        }
+    },
+    "traj": [
+        {"role": "user", "content": "yes, go ahead"},
+        tool_call("send", '{"to": "b"}'),
+        result("Error: no such user"),
+        tool_call("send", '{"to": "a"}', "2"),
+        result("ok", "2"),
+    ],
+}
+
+
+def test_tau_bench_results(tmp_path: Path) -> None:
+    session, _ = read_one(TAU, "tau_bench")
+    assert (session.session_id, session.outcome) == ("3#1", "failed")
+    assert [(call.status, call.effect_state, call.confirmed_by_human) for call in session.calls] == [
+        ("failed", "not_applied", True),
+        ("succeeded", None, True),
+    ]
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps([TAU, {**TAU, "trial": 2}, {"x": 1}]), "utf-8")
+    gold = tau_bench.read_gold(path, catalogue_of(send="write", look="read"))
+    (task,) = gold
+    assert [(s.effect, s.optional) for s in task.paths[0]] == [("write", False), ("read", True)]
+    assert task.prompt == "do it"
+    run = read_trace(path)
+    assert (run.format, [s.trial for s in run], run.unread.count) == ("tau_bench", [1, 2], 1)
+    path.write_text("[]", "utf-8")
+    with pytest.raises(UsageError, match="no task"):
+        tau_bench.read_gold(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({"reward": 1.0}, "passed"),
+        ({"reward": None}, "unscored"),
+        ({"reward": True}, "unscored"),
+        ({"info": {"error": "boom"}}, "infra_error"),
+    ],
+)
+def test_outcomes_of_tau_bench(fields: dict[str, Any], outcome: str) -> None:
+    assert read_one({**TAU, **fields}, "tau_bench")[0].outcome == outcome
+
+
+TAU2 = {
+    "tasks": [
+        {
+            "id": "t1",
+            "evaluation_criteria": {
+                "actions": [
+                    {"name": "send", "arguments": {"to": "a"}},
+                    {"name": "push_button", "arguments": {}, "requestor": "user"},
+                ]
+            },
+        },
+        {"id": "t2", "evaluation_criteria": None},
+    ],
+    "simulations": [
+        {
+            "id": "s1",
+            "task_id": "t1",
+            "trial": 0,
+            "termination_reason": "user_stop",
+            "reward_info": {"reward": 1.0},
+            "messages": [
+                {
+                    "role": "user",
+                    "content": "hi",
+                    "tool_calls": [{"id": "u", "name": "push_button", "arguments": {}, "requestor": "user"}],
+                },
+                {"role": "tool", "id": "u", "content": "pushed", "error": False, "requestor": "user"},
+                {
+                    "role": "assistant",
+                    "tool_calls": [{"id": "c", "name": "send", "arguments": {"to": "a"}, "requestor": "assistant"}],
+                },
+                {
+                    "role": "tool",
+                    "tool_messages": [
+                        {"role": "tool", "id": "c", "content": "no", "error": True, "requestor": "assistant"}
+                    ],
+                },
+                "broken",
+            ],
+        },
+        {"id": "s2", "task_id": "t2", "messages": [], "termination_reason": "unexpected_error"},
+        {"id": "s3", "task_id": "t2", "messages": [], "termination_reason": "max_steps", "reward_info": None},
+        {"id": "s4"},
+    ],
+}
+
+
+def test_tau2_results(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(TAU2), "utf-8")
+    run = read_trace(path)
+    sessions = list(run)
+    assert run.format == "tau2"
+    assert [s.outcome for s in sessions] == ["passed", "infra_error", "unscored"]
+    (call,) = sessions[0].calls
+    assert (call.tool, call.status, call.effect_state) == ("send", "failed", "not_applied")
+    assert run.unread.count == 2
+    gold = tau2.read_gold(path, catalogue_of(send="write"))
+    assert [len(task.paths[0]) for task in gold] == [1, 0]
+    assert [s.session_id for s in read_records(TAU2["simulations"][:1], "tau2")] == ["s1"]
+    for content in ("[]", "{"):
+        path.write_text(content, "utf-8")
+        with pytest.raises(UsageError, match="no task|cannot be read"):
+            tau2.read_gold(path)
+
+
+CHAIN = [
+    {"step": 1, "subtask_id": "s1", "tool": "search", "status": "success", "retry_count": 0, "depends_on": []},
+    {"step": 2, "subtask_id": "s2", "tool": "calc", "status": "failed", "retry_count": 2, "depends_on": ["s1"]},
+]
+
+
+@pytest.mark.parametrize("value", [CHAIN, {"task_id": "0", "tool_chain": CHAIN}, {"id": "0", "steps": CHAIN}])
+def test_tool_chains(value: Any) -> None:
+    assert detect_format([value]) == "tool_chain"
+    session, _ = read_one(value, "tool_chain")
+    first, second = session.calls
+    assert (first.status, first.retries, first.subtask_id, first.has_arguments) == ("succeeded", 0, "s1", False)
+    assert (second.status, second.retries, second.depends_on) == ("failed", 2, ("s1",))
+    assert [attempt.status for attempt in second.attempts] == ["failed"] * 3
+
+
+def test_loose_and_broken_steps_of_a_chain() -> None:
+    run = read_records([*CHAIN, {"x": 1}], "tool_chain")
+    (session,) = run
+    assert len(session.calls) == 2
+    assert run.unread.count == 1
+    session, run = read_one([*CHAIN, {"subtask_id": "s3"}], "tool_chain")
+    assert (len(session.calls), run.unread.count) == (2, 1)
+
+
+def test_tool_lists_with_a_router_that_only_passes_calls_on() -> None:
+    record = {
+        "task_id": "q",
+        "category": "work",
+        "calls": [
+            {"name": "route", "arguments": "{}"},
+            {
+                "name": "execute",
+                "arguments": '{"server": "s", "tool": "t", "params": {"a": 1}}',
+                "is_error": False,
+                "result_sha256_16": "ff",
+            },
+            {"name": "execute", "arguments": '{"server": "s", "tool": "t", "params": "text"}', "is_error": True},
+            {"name": "execute", "arguments": "{broken"},
+            {"nothing": 1},
+        ],
+    }
+    session, run = read_one(
+        record, "tool_list", wrappers=(Wrapper("execute", "tool", "server", "params"),), ignore=frozenset({"route"})
+    )
+    first, second, third = session.calls
+    assert (first.identity, first.arguments, first.result_hash, first.status) == (
+        ("s", "t"),
+        {"a": 1},
+        "ff",
+        "succeeded",
+    )
+    assert (second.identity, second.arguments, second.status) == (("s", "t"), None, "failed")
+    assert "not an object" in (second.parse_error or "")
+    assert third.tool == "execute"
+    assert (session.slice, run.unread.count) == ("work", 1)
+
+
+def test_plain_calls_with_a_result() -> None:
+    rows = [
+        {"tool": "a", "args": {"x": 1}, "result": {"y": 2}},
+        {"tool": "a", "args": "{", "error": "boom"},
+        {"tool": "b"},
+    ]
+    run = read_records(rows, "tool_list")
+    (session,) = run
+    assert [call.status for call in session.calls] == ["unknown", "failed", "unknown"]
+    assert [call.has_arguments for call in session.calls] == [True, True, False]
+    assert [bool(call.result_hash) for call in session.calls] == [True, False, False]
+    assert [s.calls for s in read_records([rows], "tool_list")] == [session.calls]
+
+
+LEDGER = {
+    "request_id": "fc-1",
+    "session_id": "s",
+    "task_id": "t",
+    "tool": "create_order",
+    "tool_effect": "write",
+    "raw_arguments": '{"n": 1}',
+    "state": "SUCCEEDED",
+    "effect": "applied",
+    "validation": [{"path": "n", "rule": "minimum", "message": "too small"}, "x"],
+    "attempts": [{"status": "failed", "error_type": "TIMEOUT", "seconds": 2.0}, {"status": "succeeded"}],
+    "result_digest": "dd",
+    "idempotency_key": "k",
+    "approved": True,
+    "tokens": 12,
+    "cost": 0.5,
+    "duration_ms": 20.0,
+    "evidence": [{"type": "log", "ref": "logs/x.log"}],
+    "outcome": "passed",
+    "reason_told": True,
+}
+
+
+def test_ledger_records() -> None:
+    confirm = {**LEDGER, "request_id": "fc-2", "purpose": "confirm"}
+    other = {**LEDGER, "request_id": "fc-3", "session_id": "s2", "state": "REJECTED", "attempts": 0}
+    run = read_records([LEDGER, confirm, other, {**LEDGER, "request_id": "fc-4"}, {"x": 1}], "ledger")
+    sessions = list(run)
+    assert [s.session_id for s in sessions] == ["s", "s2", "s"]
+    assert run.unread.count == 2, "a session that comes twice, and a record that is none"
+    (call,) = sessions[0].calls
+    assert (call.call_id, call.effect, call.effect_state, call.retries) == ("fc-1", "write", "applied", 1)
+    assert call.attempts[0].error_type == "TIMEOUT"
+    assert (call.tokens, call.cost, call.seconds, call.evidence) == (12, 0.5, 0.02, ("logs/x.log",))
+    assert (call.confirmed_by_human, call.idempotency_key) == (True, "k")
+    assert call.validation is not None
+    assert len(call.validation) == 1
+    assert (sessions[0].outcome, sessions[0].reason_told) == ("passed", True)
+    assert sessions[1].calls[0].status == "refused"
+    assert detect_format([LEDGER]) == "ledger"
+
+
+def test_envelopes_are_records_too() -> None:
+    envelope = {
+        "success": False,
+        "error_type": "PARAM_INVALID",
+        "tool_name": "a",
+        "request_id": "fc-1",
+        "normalized_args": {"x": 1},
+    }
+    session, _ = read_one({**envelope, "attempts": 0, "effect": "none", "task_id": "t"}, "ledger")
+    (call,) = session.calls
+    assert (call.status, call.effect_state, call.arguments, call.may_have_run) == ("refused", "none", {"x": 1}, False)
+    session, _ = read_one({**envelope, "attempts": 3, "evidence": "log.txt"}, "ledger")
+    assert (session.calls[0].retries, session.calls[0].evidence) == (2, ("log.txt",))
+
+
+def attribute(key: str, value: Any) -> dict[str, Any]:
+    kind = {str: "stringValue", bool: "boolValue", int: "intValue", float: "doubleValue"}.get(type(value))
+    if kind is None:
+        return {"key": key, "value": value}
+    return {"key": key, "value": {kind: str(value) if kind == "intValue" else value}}
+
+
+def span(name: str, start: int, attributes: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    rows = [attribute(key, value) for key, value in attributes.items()]
+    return {
+        "traceId": "t1",
+        "spanId": f"s{start}",
+        "name": name,
+        "startTimeUnixNano": str(start * 10**9),
+        "endTimeUnixNano": str((start + 1) * 10**9),
+        "attributes": rows,
+        **fields,
+    }
+
+
+def export(*spans: Any) -> dict[str, Any]:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+
+
+def test_genai_spans() -> None:
+    tool = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "send",
+        "fcguard.task.id": "task",
+        "fcguard.step": 4,
+    }
+    content = {
+        "gen_ai.tool.call.arguments": '{"a": 1}',
+        "gen_ai.tool.call.result": "ok",
+        "fcguard.tool.effect": "write",
+    }
+    spans = [
+        span("execute_tool send", 5, {**tool, "error.type": "TIMEOUT"}),
+        span("execute_tool send", 2, {**tool, **content, "fcguard.outcome": "completed", "fcguard.request.id": "fc-1"}),
+        span("fcguard.attempt send", 4, {}, parentSpanId="s2"),
+        span("fcguard.attempt send", 3, {"error.type": "TIMEOUT"}, parentSpanId="s2"),
+        span("execute_tool look", 6, {**tool, "fcguard.call.purpose": "confirm"}),
+        span("chat model", 1, {"gen_ai.operation.name": "chat"}),
+        span(
+            "execute_tool other",
+            7,
+            {"gen_ai.conversation.id": "c2", "list": {"arrayValue": {"values": [{"intValue": "1"}]}}},
+            status={"code": 2},
+        ),
+        "broken",
+    ]
+    run = read_records([export(*spans), {"x": 1}], "otlp_genai")
+    first, second = run
+    assert (first.session_id, first.task_id) == ("t1", "task")
+    done, late = first.calls
+    assert (done.status, done.arguments, done.effect, done.step, done.seconds) == (
+        "succeeded",
+        {"a": 1},
+        "write",
+        4,
+        1.0,
+    )
+    assert [attempt.status for attempt in done.attempts] == ["failed", "succeeded"]
+    assert done.evidence == ("fc-1",)
+    assert (late.status, late.error_type, late.has_arguments) == ("failed", "TIMEOUT", False)
+    assert (second.session_id, second.calls[0].tool, second.calls[0].status) == ("c2", "other", "failed")
+    assert run.unread.count == 2
+
+
+SAMPLES: dict[str, Any] = {
+    "tau_bench": TAU,
+    "tau2": TAU2,
+    "otlp_genai": export(span("execute_tool a", 1, {})),
+    "ledger": LEDGER,
+    "openai_messages": {"messages": MESSAGES},
+    "tool_chain": CHAIN,
+    "tool_list": {"calls": [{"tool": "a", "args": {}}]},
+}
+
+
+@pytest.mark.parametrize("layout", ["lines", "array", "value", "indented"])
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_the_format_is_found_out_in_every_layout(tmp_path: Path, name: str, layout: str) -> None:
+    sample = SAMPLES[name]
+    text = {
+        "lines": "\n" + json.dumps(sample) + "\n\n" + json.dumps(sample) + "\n",
+        "array": json.dumps([sample]),
+        "value": json.dumps(sample),
+        "indented": json.dumps([sample], indent=2),
+    }[layout]
+    path = tmp_path / "trace.json"
+    path.write_text(text, "utf-8")
+    run = read_trace(path)
+    assert run.format == name
+    assert len(list(run)) >= 1
+    assert list(run) == list(run), "a run can be read again"
+    assert FORMATS[name].recognises(sample)
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+@given(
+    values=st.lists(
+        st.recursive(
+            st.none() | st.integers() | st.text(max_size=3),
+            lambda x: (
+                st.lists(x, max_size=3)
+                | st.dictionaries(
+                    st.sampled_from(
+                        [
+                            "role",
+                            "tool",
+                            "name",
+                            "calls",
+                            "messages",
+                            "tool_calls",
+                            "traj",
+                            "reward",
+                            "content",
+                            "resourceSpans",
+                            "spans",
+                            "request_id",
+                            "state",
+                            "simulations",
+                            "tool_chain",
+                            "function",
+                            "arguments",
+                            "attempts",
+                            "evidence",
+                            "trial",
+                        ]
+                    ),
+                    x,
+                    max_size=4,
+                )
+            ),
+            max_leaves=8,
+        ),
+        max_size=3,
+    )
+)
+def test_no_importer_crashes_or_stays_silent(name: str, values: list[Any]) -> None:
+    run = read_records(values, name)
+    sessions = list(run)
+    assert sessions or run.unread.count or not values or name == "otlp_genai"
+
+
+def test_a_broken_line_is_noted_and_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps(LEDGER) + "\n{broken\n\n" + json.dumps({**LEDGER, "session_id": "x"}) + "\n", "utf-8")
+    run = read_trace(path)
+    assert len(list(run)) == 2
+    assert [str(item) for item in run.unread.first][0].startswith("line 2: not JSON")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('[{"tool": "a"}, {"tool": ', "nothing after it was read"),
+        ('[{"tool": "a"}', "not closed"),
+        ('[{"tool": "a"}, ' + "[" * 100_000, "nested too deeply"),
+        ('[{"tool": "a"}, 12', "ends inside"),
+    ],
+)
+def test_a_cut_array_is_read_as_far_as_it_goes(tmp_path: Path, text: str, fault: str) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(text, "utf-8")
+    run = read_trace(path)
+    (session,) = run
+    assert len(session.calls) == 1
+    assert fault in str(run.unread.first[0])
+
+
+def test_a_large_array_is_streamed_in_pieces(tmp_path: Path) -> None:
+    rows = [{"tool": "a", "args": {"text": "x" * size}} for size in (10, 200_000, 5, 300_000, 0)]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(rows), "utf-8")
+    unread = UnreadLog()
+    assert [value for _, value in iter_values(path, unread)] == rows
+    assert unread.count == 0
+
+
+def test_only_the_first_notes_are_kept() -> None:
+    log = UnreadLog(limit=2)
+    for number in range(5):
+        log.add(str(number), "x")
+    assert (log.count, len(log.first)) == (5, 2)
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_trace(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_trace(path)
+    path.write_text('{"nothing": 1}', "utf-8")
+    with pytest.raises(UsageError, match="name one of ledger, openai_messages"):
+        read_trace(path)
+    with pytest.raises(UsageError, match="unknown trace format 'csv'"):
+        read_trace(path, "csv")
+    with pytest.raises(UsageError, match="unknown trace format"):
+        read_records([], "csv")
+    path.write_text("{broken", "utf-8")
+    run = read_trace(path, "ledger")
+    assert list(run) == []
+    assert run.unread.count == 1
