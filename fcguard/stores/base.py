@@ -125,16 +125,90 @@ class Move:
     settle_until: float | None = None
 
 
-@dataclass(slots=True)
 class Enter:
-    """Write a whole call at once, at its end: reads and refused calls, which need no intent."""
+    """Write a whole call at once, at its end: reads and refused calls, which need no intent.
 
-    identity: Identity
-    state: CallState
-    attempt: int
-    event: Event
-    result: Mapping[str, Any] | None = None
-    wait: bool = True
+    Its parts may be made only when the store looks at them, which for most stores is on their own thread.
+
+    Attributes:
+        request_id, task_id: those of the identity, known without making it.
+        state: a terminal state.
+        attempt: number of attempts made.
+        wait: whether the caller waits until it is durable.
+        identity, event, result: made at first sight.
+    """
+
+    __slots__ = ("_make", "_parts", "attempt", "request_id", "state", "task_id", "wait")
+
+    def __init__(
+        self,
+        identity: Identity,
+        state: CallState,
+        attempt: int,
+        event: Event,
+        result: Mapping[str, Any] | None = None,
+        wait: bool = True,
+    ) -> None:
+        self.request_id, self.task_id = identity.request_id, identity.task_id
+        self.state, self.attempt, self.wait = state, attempt, wait
+        self._make: Callable[[], Parts] | None = None
+        self._parts: Parts | None = (identity, event, result)
+
+    @classmethod
+    def later(cls, request_id: str, task_id: str, state: CallState, attempt: int, make: Callable[[], Parts]) -> Enter:
+        """Build one whose identity, event and result are made by `make` when they are first looked at.
+
+        What `make` reads must not change any more.
+        """
+        self = cls.__new__(cls)
+        self.request_id, self.task_id, self.state, self.attempt, self.wait = request_id, task_id, state, attempt, True
+        self._make, self._parts = make, None
+        return self
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the parts have been made."""
+        return self._parts is not None
+
+    @property
+    def parts(self) -> Parts:
+        """Identity, event and result."""
+        parts = self._parts
+        if parts is None:
+            assert self._make is not None
+            parts = self._parts = self._make()
+            self._make = None
+        return parts
+
+    @property
+    def identity(self) -> Identity:
+        """The columns of the call that never change."""
+        return self.parts[0]
+
+    @property
+    def event(self) -> Event:
+        """The one event: the whole call."""
+        return self.parts[1]
+
+    @property
+    def result(self) -> Mapping[str, Any] | None:
+        """The envelope as JSON values."""
+        return self.parts[2]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Enter):
+            return NotImplemented
+        return (self.parts, self.state, self.attempt, self.wait) == (
+            other.parts,
+            other.state,
+            other.attempt,
+            other.wait,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Enter({self.request_id!r}, {self.state}, attempt={self.attempt})"
 
 
 @dataclass(slots=True)
@@ -145,6 +219,7 @@ class Note:
     event: Event
 
 
+Parts: TypeAlias = tuple[Identity, Event, Mapping[str, Any] | None]
 Command: TypeAlias = Open | Move | Enter | Note
 
 
@@ -249,7 +324,13 @@ class CallQuery:
 
 
 class Store(Protocol):
-    """A ledger. Thread-safe; usable from several processes where the implementation says so."""
+    """A ledger. Thread-safe; usable from several processes where the implementation says so.
+
+    Attributes:
+        answers_inline: whether `submit` always calls `done` before it returns, so that nobody has to wait.
+    """
+
+    answers_inline: bool
 
     def submit(self, command: Command, done: Done) -> None:
         """Take a command; `done` gets the answer once it is durable, or the `StoreError` that refused it.

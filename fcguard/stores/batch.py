@@ -2,67 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from fcguard.errors import StoreError
-from fcguard.model.states import CallState
+from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import Accepted, Answer, Command, Enter, Event, Identity, Move, Note, Open, Stale
 from fcguard.stores.chain import GENESIS, link
 from fcguard.stores.judge import Holder, check_new, guards_effect, guards_key, judge_move, judge_open, lease_after
-from fcguard.stores.payload import compose, result_of
+from fcguard.stores.payload import compose, identity_in, result_in
 
 __all__ = ["Batch", "Chain", "EventRow", "Row", "View"]
 
 _FIRST = Accepted(1)
+_SUCCEEDED, _FAILED, _REJECTED = CallState.SUCCEEDED, CallState.FAILED, CallState.REJECTED
 
 
-@dataclass(slots=True)
 class Chain:
-    """Where the chain of a task stands in the working copy. `number` stands for the task in the tables; None: a new task."""
+    """Where the chain of a task stands in the working copy.
 
-    task_id: str
-    number: int | None = None
-    seq: int = 0
-    hash: bytes = GENESIS
+    Attributes:
+        task_id: the task.
+        number: stands for the task in the tables.
+        seq: number of its last event; 0: none yet.
+        hash: of its last event.
+    """
+
+    __slots__ = ("hash", "number", "seq", "task_id")
+
+    def __init__(self, task_id: str, number: int, seq: int = 0, hash_: bytes = GENESIS) -> None:
+        self.task_id, self.number, self.seq, self.hash = task_id, number, seq, hash_
 
 
 @dataclass(slots=True)
 class Row:
-    """A call in the working copy.
+    """A call in the working copy; what is not here is read from its first event.
 
-    `last_seq` is the number of its last event, which names the one before it, and so on: the events of a call are found
-    without an index over all events. `result_seq` is the event that holds the envelope.
+    Attributes:
+        first_seq: number of its first event, which holds the identity.
+        last_seq: number of its last event. Each event names the call's event before it, so that the events of a call are
+            found without an index over all events.
+        result_seq: number of the event that holds the envelope.
+        is_entered: whether it was written whole, at its end.
+        idempotency, effect_key: keys to insert; known for new calls only.
     """
 
-    identity: Identity
+    request_id: str
+    chain: Chain
+    tool: str
     state: CallState
     version: int
     attempt: int
     created_at: float
     updated_at: float
-    chain: Chain
-    entered: bool = False
+    first_seq: int
+    last_seq: int
+    result_seq: int | None = None
+    is_entered: bool = False
     owner: str | None = None
     lease_until: float | None = None
     next_at: float | None = None
     settle_until: float | None = None
-    last_seq: int = 0
-    result_seq: int | None = None
+    idempotency: tuple[str | None, str] | None = None
+    effect_key: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the call has not ended."""
+        return self.state in OPEN_STATES
+
+    @property
+    def holds_key(self) -> bool:
+        """Whether the call keeps others from its idempotency key."""
+        return not self.is_entered and guards_key(self.state)
 
 
-@dataclass(slots=True)
-class EventRow:
-    """An event to be inserted. `back` is the number of the call's event before it."""
-
-    chain: Chain
-    seq: int
-    request_id: str
-    kind: str
-    at: float
-    back: int | None
-    payload: bytes
-    hash: bytes
+EventRow: TypeAlias = tuple[int, int, str, str, float, int | None, bytes, bytes]
+"""Number of the task, seq, request id, kind, at, seq of the call's event before it, payload, hash."""
 
 
 class View(Protocol):
@@ -81,7 +98,7 @@ class View(Protocol):
         ...
 
     def chain(self, task_id: str) -> Chain:
-        """Answer where the chain of a task stands; a fresh `Chain` for a new task."""
+        """Answer where the chain of a task stands; a new task gets its number here."""
         ...
 
     def payload(self, chain: Chain, seq: int) -> bytes:
@@ -101,18 +118,18 @@ class Batch:
             store then applies the group again with care.
 
     Attributes:
-        created, changed: rows to insert, rows to update.
+        created: rows to insert, by request id.
+        changed: rows to update, by request id.
         events: events to insert.
         chains: chains that grew.
     """
 
     def __init__(self, view: View, owner: str, now: float, *, lease: float, careful: bool) -> None:
         self._view, self._owner, self._now, self._lease, self._careful = view, owner, now, lease, careful
-        self._rows: dict[str, Row] = {}
+        self._loaded: dict[str, Row] = {}
         self._keys: dict[tuple[str | None, str], Row] = {}
         self._effects: dict[str, Row] = {}
         self._known: dict[str, Chain] = {}
-        self._payloads: dict[tuple[str, int], bytes] = {}
         self.created: dict[str, Row] = {}
         self.changed: dict[str, Row] = {}
         self.events: list[EventRow] = []
@@ -132,13 +149,26 @@ class Batch:
         except StoreError as error:
             return error
 
+    def claim(self, request_id: str, event: Event, lease: float) -> Row:
+        """Make this process the owner of a call that the view holds."""
+        row = self._row(request_id)
+        assert row is not None
+        row.version += 1
+        row.owner, row.lease_until = self._owner, self._now + lease
+        self._append(row, event)
+        self._touch(row)
+        return row
+
     def _enter(self, command: Enter) -> Answer | StoreError:
-        request_id = command.identity.request_id
-        exists = request_id in self._rows or (self._careful and self._row(request_id) is not None)
-        error = check_new(command, exists=exists)
-        if error is not None:
-            return error
-        return self._create(command, command.result)
+        request_id, state = command.identity.request_id, command.state
+        is_terminal = state is _SUCCEEDED or state is _FAILED or state is _REJECTED
+        exists = request_id in self.created or (self._careful and self._row(request_id) is not None)
+        if exists or not is_terminal:
+            error = check_new(command, exists=exists)
+            if error is not None:
+                return error
+        self._create(command, command.result).is_entered = True
+        return _FIRST
 
     def _open(self, command: Open) -> Answer | StoreError:
         identity = command.identity
@@ -146,24 +176,29 @@ class Batch:
         if error is not None:
             return error
         answer = judge_open(identity, self._key_holder(identity), self._effect_holder(identity))
-        return self._create(command, None) if answer is None else answer
-
-    def _create(self, command: Open | Enter, result: Any) -> Answer:
-        identity, event = command.identity, command.event
-        chain = self._chain(identity.task_id)
-        row = Row(identity, command.state, 1, command.attempt, event.at, event.at, chain)
-        self._append(row, event, opening=True, result=result)
-        request_id = identity.request_id
-        self._rows[request_id] = self.created[request_id] = row
-        if isinstance(command, Enter):
-            row.entered = True
-            return _FIRST
-        row.owner, row.lease_until = self._owner, self._now + command.lease
+        if answer is not None:
+            return answer
+        row = self._create(command, None)
+        row.owner, row.lease_until, row.effect_key = self._owner, self._now + command.lease, identity.effect_key
         if identity.idempotency_key is not None:
-            self._keys[identity.idempotency_scope, identity.idempotency_key] = row
+            row.idempotency = identity.idempotency_scope, identity.idempotency_key
+            self._keys[row.idempotency] = row
         if identity.effect_key is not None:
             self._effects[identity.effect_key] = row
         return _FIRST
+
+    def _create(self, command: Open | Enter, result: Mapping[str, Any] | None) -> Row:
+        identity, event, state, attempt = command.identity, command.event, command.state, command.attempt
+        task_id, request_id, at = identity.task_id, identity.request_id, event.at
+        call = task_id, request_id
+        payload = compose(event, call, state, version=1, attempt=attempt, identity=identity, result=result)
+        chain = self._known.get(task_id) or self._chain(task_id)
+        seq = self._extend(chain, request_id, event, None, payload)
+        row = Row(
+            request_id, chain, identity.tool, state, 1, attempt, at, at, seq, seq, None if result is None else seq
+        )  # fmt: skip
+        self.created[request_id] = row
+        return row
 
     def _move(self, move: Move, row: Row) -> Answer | StoreError:
         if move.version != row.version:
@@ -175,7 +210,7 @@ class Batch:
         row.state, row.attempt = move.state, move.attempt
         row.version += 1
         try:
-            self._append(row, move.event, result=move.result)
+            self._append(row, move.event, move.result)
         except StoreError:
             row.state, row.attempt = before
             row.version -= 1
@@ -187,63 +222,43 @@ class Batch:
         self._touch(row)
         return Accepted(row.version)
 
-    def claim(self, request_id: str, event: Event, lease: float) -> Row:
-        """Make this process the owner of a call that the view holds."""
-        row = self._row(request_id)
-        assert row is not None
-        row.version += 1
-        row.owner, row.lease_until = self._owner, self._now + lease
-        self._append(row, event)
-        self._touch(row)
-        return row
-
     def _note(self, note: Note, row: Row) -> Answer:
         self._append(row, note.event)
         self._touch(row)
         return Accepted(row.version)
 
-    def _append(self, row: Row, event: Event, *, opening: bool = False, result: Any = None) -> None:
+    def _append(self, row: Row, event: Event, result: Mapping[str, Any] | None = None) -> None:
         chain = row.chain
-        payload = compose(event, row.identity, row.state, row.version, row.attempt, opening=opening, result=result)
-        chain.seq += 1
-        chain.hash = link(chain.hash, chain.seq, payload)
-        self.chains[chain.task_id] = chain
-        self.events.append(
-            EventRow(
-                chain,
-                chain.seq,
-                row.identity.request_id,
-                event.kind,
-                event.at,
-                row.last_seq or None,
-                payload,
-                chain.hash,
-            )
-        )
-        row.last_seq = chain.seq
+        call = chain.task_id, row.request_id
+        payload = compose(event, call, row.state, version=row.version, attempt=row.attempt, result=result)
+        row.last_seq = self._extend(chain, row.request_id, event, row.last_seq, payload)
         if result is not None:
-            row.result_seq = chain.seq
-            self._payloads[chain.task_id, chain.seq] = payload
+            row.result_seq = row.last_seq
+
+    def _extend(self, chain: Chain, request_id: str, event: Event, back: int | None, payload: bytes) -> int:
+        seq = chain.seq + 1
+        hash_ = link(chain.hash, seq, payload)
+        self.events.append((chain.number, seq, request_id, event.kind, event.at, back, payload, hash_))
+        chain.seq, chain.hash = seq, hash_
+        self.chains[chain.task_id] = chain
+        return seq
 
     def _touch(self, row: Row) -> None:
-        request_id = row.identity.request_id
-        if request_id not in self.created:
-            self.changed[request_id] = row
+        if row.request_id not in self.created:
+            self.changed[row.request_id] = row
 
     def _row(self, request_id: str) -> Row | None:
-        row = self._rows.get(request_id)
+        row = self.created.get(request_id) or self._loaded.get(request_id)
         if row is None:
             row = self._view.row(request_id)
             if row is not None:
                 # One chain object per task, however many of its calls are touched.
-                row.chain = self._chain(row.identity.task_id)
-                self._rows[request_id] = row
+                row.chain = self._known.setdefault(row.chain.task_id, row.chain)
+                self._loaded[request_id] = row
         return row
 
     def _chain(self, task_id: str) -> Chain:
-        chain = self._known.get(task_id)
-        if chain is None:
-            chain = self._known[task_id] = self._view.chain(task_id)
+        chain = self._known[task_id] = self._view.chain(task_id)
         return chain
 
     def _key_holder(self, identity: Identity) -> Holder | None:
@@ -251,10 +266,10 @@ class Batch:
         if key is None:
             return None
         row = self._keys.get((identity.idempotency_scope, key))
-        if row is None or not guards_key(row.state):
+        if row is None or not row.holds_key:
             found = self._view.holder_of_key(identity.idempotency_scope, key)
             row = None if found is None else self._row(found)
-        return self._holder(row) if row is not None and guards_key(row.state) else None
+        return self._holder(row) if row is not None and row.holds_key else None
 
     def _effect_holder(self, identity: Identity) -> Holder | None:
         if identity.effect_key is None:
@@ -266,10 +281,15 @@ class Batch:
         return self._holder(row) if row is not None and guards_effect(row.state) else None
 
     def _holder(self, row: Row) -> Holder:
-        return Holder(row.identity.request_id, row.state, row.identity.digest, self._result(row))
+        return Holder(
+            row.request_id, row.state, identity_in(self._payload(row, row.first_seq)).digest, self._result(row)
+        )
 
-    def _result(self, row: Row) -> Any:
-        if row.result_seq is None:
-            return None
-        payload = self._payloads.get((row.identity.task_id, row.result_seq))
-        return result_of(payload if payload is not None else self._view.payload(row.chain, row.result_seq))
+    def _result(self, row: Row) -> Mapping[str, Any] | None:
+        return None if row.result_seq is None else result_in(self._payload(row, row.result_seq))
+
+    def _payload(self, row: Row, seq: int) -> bytes:
+        for number, at, _, _, _, _, payload, _ in reversed(self.events):
+            if number == row.chain.number and at == seq:
+                return payload
+        return self._view.payload(row.chain, seq)

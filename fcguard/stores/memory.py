@@ -71,6 +71,8 @@ class MemoryStore:
         ConfigurationError: an option has no meaning.
     """
 
+    answers_inline = True
+
     def __init__(self, max_calls: int = 10_000, *, lease: float = 60.0, clock: Callable[[], float] = time.time) -> None:
         if max_calls < 1:
             raise ConfigurationError(f"max_calls={max_calls!r}: keep at least one call")
@@ -234,15 +236,17 @@ class MemoryStore:
         self._closed = True
 
     def _enter(self, command: Enter) -> Answer | StoreError:
-        identity, state = command.identity, command.state
-        request_id, finished = identity.request_id, self._finished
+        state = command.state
+        request_id, finished = command.request_id, self._finished
         if state is not _SUCCEEDED and state is not _FAILED and state is not _REJECTED:
             return self._refusal(command)
-        if request_id in finished or request_id in self._open or STORE_KEY in command.event.payload or self._closed:
+        if request_id in finished or request_id in self._open or self._closed:
             return self._refusal(command)
-        chain = self._chains.get(identity.task_id)
+        if command.is_made and STORE_KEY in command.event.payload:
+            return self._refusal(command)
+        chain = self._chains.get(command.task_id)
         if chain is None:
-            chain = self._chains[identity.task_id] = ChainEnd()
+            chain = self._chains[command.task_id] = ChainEnd()
         chain.seq += 1
         chain.held += 1
         finished[request_id] = (chain.seq, command)
@@ -349,7 +353,7 @@ class MemoryStore:
             self._release(kept, leaving=True)
             task_id, leaving = kept.identity.task_id, len(kept.records)
         else:
-            task_id, leaving = kept[1].identity.task_id, 1
+            task_id, leaving = kept[1].task_id, 1
         chain = self._chains[task_id]
         chain.held -= leaving
         if not chain.held:

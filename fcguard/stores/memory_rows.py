@@ -38,13 +38,14 @@ class Record:
     def close_link(self, prev: bytes) -> None:
         """Make bytes and hash, once."""
         if not self.hash:
+            identity = self.identity
             self.payload = compose(
                 self.event,
-                self.identity,
+                (identity.task_id, identity.request_id),
                 self.state,
-                self.version,
-                self.attempt,
-                opening=self.opening,
+                version=self.version,
+                attempt=self.attempt,
+                identity=identity if self.opening else None,
                 result=self.result,
             )
             self.prev, self.hash = prev, link(prev, self.seq, self.payload)

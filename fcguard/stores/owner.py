@@ -108,7 +108,7 @@ _ENDED: Final = frozenset("ZX")
 def _status(pid: int) -> tuple[str, int] | None:
     """Answer state and start time of a process; None where the system does not tell (see proc_pid_stat(5), fields 3 and 22)."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         return fields[0], int(fields[19])
     except (OSError, ValueError, IndexError):
         return None
@@ -136,6 +136,6 @@ def _boot() -> str:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="ascii").strip()
+        return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""

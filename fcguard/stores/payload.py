@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from typing import Any, Final
 
 from fcguard.errors import StoreError
@@ -11,35 +10,32 @@ from fcguard.model.states import CallState
 from fcguard.stores.base import Event, Identity, StoredEvent
 from fcguard.stores.canonical import decode, encode
 
-__all__ = ["STORE_KEY", "body_of", "compose", "facts_of", "identity_from", "result_of"]
+__all__ = ["STORE_KEY", "body_of", "compose", "facts_of", "identity_in", "result_in"]
 
 STORE_KEY: Final = "fc"
 """The one top-level key of a payload that belongs to the store. Because it is hashed with the rest, a changed column shows."""
 
-_COLUMNS: Final = tuple((field.name, None if field.default is MISSING else field.default) for field in fields(Identity))
-_IN_EVERY_EVENT: Final = frozenset({"request_id", "task_id"})
-
 
 def compose(
     event: Event,
-    identity: Identity,
+    call: tuple[str, str],
     state: CallState,
+    *,
     version: int,
     attempt: int,
-    *,
-    opening: bool = False,
+    identity: Identity | None = None,
     result: Mapping[str, Any] | None = None,
 ) -> bytes:
     """Write the exact bytes that are stored and hashed for an event.
 
     Args:
         event: what happened.
-        identity: columns of the call; written in full with its first event (`opening`).
+        call: task id and request id.
         state: of the call, after the event.
         version: of the call, after the event.
         attempt: of the call, after the event.
-        opening: whether this is the first event of the call.
-        result: envelope that a terminal state keeps for replay.
+        identity: columns that never change, written with the first event of a call.
+        result: envelope that is kept for replay.
 
     Raises:
         StoreError: the payload cannot be written as JSON, or uses the store's own key.
@@ -51,21 +47,38 @@ def compose(
         "at": event.at,
         "attempt": attempt,
         "kind": event.kind,
-        "request_id": identity.request_id,
+        "request_id": call[1],
         "state": state,
-        "task_id": identity.task_id,
+        "task_id": call[0],
         "version": version,
     }
-    if opening:
-        facts["call"] = {
-            name: value
-            for name, default in _COLUMNS
-            if (value := getattr(identity, name)) != default and name not in _IN_EVERY_EVENT
-        }
+    if identity is not None:
+        facts["call"] = _columns(identity)
     if result is not None:
         # A caller whose payload shows the envelope anyway hands over the same object; then it is written once.
         facts["result"] = result if payload.get("result") is not result else True
     return encode({**payload, STORE_KEY: facts})
+
+
+_OPTIONAL: Final = (
+    "step", "parent_id", "tenant", "idempotency_scope", "idempotency_key", "effect_key", "settle",
+)  # fmt: skip
+
+
+def _columns(identity: Identity) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        "effect": identity.effect,
+        "purpose": identity.purpose,
+        "tool": identity.tool,
+        "tool_version": identity.tool_version,
+    }
+    if identity.digest:
+        columns["digest"] = identity.digest
+    for name in _OPTIONAL:
+        value = getattr(identity, name)
+        if value is not None:
+            columns[name] = value
+    return columns
 
 
 def facts_of(event: StoredEvent) -> dict[str, Any]:
@@ -74,10 +87,7 @@ def facts_of(event: StoredEvent) -> dict[str, Any]:
     Raises:
         StoreError: the bytes are not an event's.
     """
-    value = decode(event.payload)
-    facts = value.get(STORE_KEY) if isinstance(value, dict) else None
-    if not isinstance(facts, dict):
-        raise StoreError(f"event {event.seq} of task {event.task_id!r} is not an event's bytes")
+    facts: dict[str, Any] = _whole(event.payload)[STORE_KEY]
     return facts
 
 
@@ -87,24 +97,40 @@ def body_of(event: StoredEvent) -> dict[str, Any]:
     Raises:
         StoreError: the bytes are not an event's.
     """
-    value = decode(event.payload)
-    if not isinstance(value, dict):
-        raise StoreError(f"event {event.seq} of task {event.task_id!r} is not an event's bytes")
-    value.pop(STORE_KEY, None)
+    value = _whole(event.payload)
+    del value[STORE_KEY]
     return value
 
 
-def result_of(payload: bytes | None) -> Mapping[str, Any] | None:
-    """Answer the envelope that the bytes of a terminal event hold, or None."""
+def result_in(payload: bytes | None) -> Mapping[str, Any] | None:
+    """Answer the envelope that the bytes of an event hold, or None.
+
+    Raises:
+        StoreError: the bytes are not an event's.
+    """
     if payload is None:
         return None
-    value = decode(payload)
+    value = _whole(payload)
     result = value[STORE_KEY].get("result")
-    found: Mapping[str, Any] | None = value["result"] if result is True else result
+    found: Mapping[str, Any] | None = value.get("result") if result is True else result
     return found
 
 
-def identity_from(facts: Mapping[str, Any]) -> Identity:
-    """Build the identity of a call again from the facts of its first event."""
-    call = facts["call"]
-    return Identity(request_id=facts["request_id"], task_id=facts["task_id"], **call)
+def identity_in(payload: bytes) -> Identity:
+    """Build the identity of a call from the bytes of its first event.
+
+    Raises:
+        StoreError: the bytes are not those of a first event.
+    """
+    facts = _whole(payload)[STORE_KEY]
+    try:
+        return Identity(request_id=facts["request_id"], task_id=facts["task_id"], **facts["call"])
+    except (KeyError, TypeError) as error:
+        raise StoreError(f"stored bytes are not the first event of a call: {error}") from error
+
+
+def _whole(payload: bytes) -> dict[str, Any]:
+    value = decode(payload)
+    if not isinstance(value, dict) or not isinstance(value.get(STORE_KEY), dict):
+        raise StoreError("stored bytes are not an event's")
+    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sqlite3
 import threading
 import time
 import weakref
@@ -25,6 +26,7 @@ from fcguard.stores.sqlite_rows import (
     read_heads,
     read_one,
 )
+from fcguard.stores.sqlite_schema import Connector
 from fcguard.stores.sqlite_session import Options, Session, Synchronous
 
 __all__ = ["SQLiteStore"]
@@ -50,10 +52,13 @@ class SQLiteStore:
         spool: directory for outcomes that could not be written; default: the path with `-spool` appended.
         max_queued: how many commands that nobody waits for (`Enter(wait=False)`) may queue before `submit` blocks.
         clock: wall clock in seconds, for leases.
+        connector: opens a connection like `sqlite3.connect`, for another build of SQLite (`pysqlite3.connect`).
 
     Raises:
         ConfigurationError: an option has no meaning.
     """
+
+    answers_inline = False
 
     def __init__(
         self,
@@ -66,6 +71,7 @@ class SQLiteStore:
         spool: str | os.PathLike[str] | None = None,
         max_queued: int = 10_000,
         clock: Callable[[], float] = time.time,
+        connector: Connector = sqlite3.connect,
     ) -> None:
         name = os.fspath(path)
         if synchronous not in {"FULL", "EXTRA", "NORMAL"}:
@@ -78,7 +84,13 @@ class SQLiteStore:
             )
         self.path = str(Path(name).absolute())
         self._options = Options(
-            path=self.path, synchronous=synchronous, busy_timeout=busy_timeout, create=create, lease=lease, clock=clock
+            path=self.path,
+            synchronous=synchronous,
+            busy_timeout=busy_timeout,
+            create=create,
+            lease=lease,
+            clock=clock,
+            connector=connector,
         )
         self._spool = Spool(f"{self.path}-spool" if spool is None else spool)
         self._max_queued = max_queued

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
-from typing import Final
 
 from fcguard.stores.base import Event
 from fcguard.stores.batch import Batch
@@ -16,8 +15,6 @@ from fcguard.stores.sqlite_rows import flush, read_open
 
 __all__ = ["claim", "read_owners", "register", "renew", "retire"]
 
-_LIVE: Final = "state IN ('PREPARED','STARTED','UNCERTAIN','CONFIRMING','PARKED')"
-
 
 def register(connection: sqlite3.Connection, owner: Owner, now: float) -> None:
     """Make a process known, and forget those that ended and own nothing open."""
@@ -25,7 +22,7 @@ def register(connection: sqlite3.Connection, owner: Owner, now: float) -> None:
         "INSERT OR IGNORE INTO fc_owners (id, host, boot, pid, started, seen_at) VALUES (?, ?, ?, ?, ?, ?)",
         (owner.id, owner.host, owner.boot, owner.pid, owner.started, now),
     )
-    idle = f"SELECT owner FROM fc_calls WHERE {_LIVE} AND owner IS NOT NULL"
+    idle = "SELECT owner FROM fc_calls WHERE is_open = 1 AND owner IS NOT NULL"
     for other in read_owners(connection, f"WHERE id NOT IN ({idle})"):
         if liveness_of(other, owner) is Liveness.DEAD:
             connection.execute("DELETE FROM fc_owners WHERE id = ?", (other.id,))
@@ -40,7 +37,7 @@ def renew(connection: sqlite3.Connection, owner_id: str, now: float, lease: floa
     """Renew the leases of the calls that a process works on."""
     connection.execute("UPDATE fc_owners SET seen_at = ? WHERE id = ?", (now, owner_id))
     connection.execute(
-        f"UPDATE fc_calls SET lease_until = max(lease_until, ?) WHERE {_LIVE} "
+        "UPDATE fc_calls SET lease_until = max(lease_until, ?) WHERE is_open = 1 "
         "AND owner = ? AND next_at IS NULL AND lease_until IS NOT NULL",
         (now + lease, owner_id),
     )

@@ -1,6 +1,5 @@
 """The tables of the SQLite ledger, its numbered migrations, and the pragmas that make a commit durable."""
 
-# ruff: noqa: S608 - what is put into statements are the names of columns, written in this package
 from __future__ import annotations
 
 import os
@@ -9,18 +8,16 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from fcguard.errors import StoreCorrupt, StoreError, StoreTooNew, StoreUnavailable
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "SCHEMA_VERSION", "begin", "connect", "translate"]
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "SCHEMA_VERSION", "Connector", "begin", "connect", "translate"]
 
 APPLICATION_ID: Final = 0x66636C67
 """`fclg`: how a SQLite file says that it is a ledger."""
 
-_OPEN: Final = "state IN ('PREPARED','STARTED','UNCERTAIN','CONFIRMING','PARKED')"
-
-_V1: Final = f"""
+_V1: Final = """
 CREATE TABLE fc_meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE fc_heads (
   task INTEGER PRIMARY KEY, task_id TEXT NOT NULL UNIQUE, seq INTEGER NOT NULL, hash BLOB NOT NULL
@@ -29,16 +26,15 @@ CREATE TABLE fc_gaps (
   task INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (task, first)
 ) WITHOUT ROWID;
 CREATE TABLE fc_calls (
-  request_id TEXT PRIMARY KEY, task INTEGER NOT NULL, tool TEXT NOT NULL, tool_version TEXT NOT NULL, effect TEXT NOT NULL,
-  purpose TEXT NOT NULL, step INTEGER, parent_id TEXT, tenant TEXT, digest TEXT NOT NULL, idempotency_scope TEXT,
-  idempotency_key TEXT, effect_key TEXT, settle REAL, entered INTEGER NOT NULL, state TEXT NOT NULL,
-  version INTEGER NOT NULL, attempt INTEGER NOT NULL, created_at REAL NOT NULL, updated_at REAL NOT NULL, owner TEXT,
-  lease_until REAL, next_at REAL, settle_until REAL, last_seq INTEGER NOT NULL, result_seq INTEGER
+  request_id TEXT PRIMARY KEY, task INTEGER NOT NULL, tool TEXT NOT NULL, state TEXT NOT NULL, version INTEGER NOT NULL,
+  attempt INTEGER NOT NULL, created_at REAL NOT NULL, updated_at REAL NOT NULL, first_seq INTEGER NOT NULL,
+  last_seq INTEGER NOT NULL, result_seq INTEGER, is_entered INTEGER NOT NULL DEFAULT 1, is_open INTEGER NOT NULL DEFAULT 0,
+  holds_key INTEGER NOT NULL DEFAULT 0, owner TEXT, lease_until REAL, next_at REAL, settle_until REAL,
+  idempotency_scope TEXT, idempotency_key TEXT, effect_key TEXT
 ) WITHOUT ROWID;
-CREATE INDEX fc_calls_open ON fc_calls (state) WHERE {_OPEN};
-CREATE UNIQUE INDEX fc_calls_key ON fc_calls (ifnull(idempotency_scope, ''), idempotency_key)
-  WHERE idempotency_key IS NOT NULL AND entered = 0 AND state NOT IN ('REJECTED','FAILED');
-CREATE UNIQUE INDEX fc_calls_effect ON fc_calls (effect_key) WHERE effect_key IS NOT NULL AND {_OPEN};
+CREATE INDEX fc_calls_open ON fc_calls (request_id) WHERE is_open = 1;
+CREATE UNIQUE INDEX fc_calls_key ON fc_calls (idempotency_scope, idempotency_key) WHERE holds_key = 1 AND idempotency_key IS NOT NULL;
+CREATE UNIQUE INDEX fc_calls_effect ON fc_calls (effect_key) WHERE is_open = 1 AND effect_key IS NOT NULL;
 CREATE TABLE fc_events (
   id INTEGER PRIMARY KEY, task INTEGER NOT NULL, seq INTEGER NOT NULL, request_id TEXT NOT NULL, kind TEXT NOT NULL,
   at REAL NOT NULL, back INTEGER, payload BLOB NOT NULL, hash BLOB NOT NULL, UNIQUE (task, seq)
@@ -61,6 +57,9 @@ MIGRATIONS: Final[tuple[str, ...]] = (_V1,)
 """Script `n` brings a ledger from version `n` to `n + 1`. Only ever appended to."""
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
+
+Connector: TypeAlias = Callable[..., sqlite3.Connection]
+"""Opens a connection like `sqlite3.connect`; another build of SQLite can be used through it."""
 
 _UNAVAILABLE: Final = {
     sqlite3.SQLITE_FULL: "the disk is full; free space and call again",
@@ -95,8 +94,17 @@ def translate(error: sqlite3.Error, path: str) -> StoreError:
     return result
 
 
-def connect(path: str, *, synchronous: str, busy_timeout: float, create: bool) -> sqlite3.Connection:
+def connect(
+    path: str, *, synchronous: str, busy_timeout: float, create: bool, connector: Connector = sqlite3.connect
+) -> sqlite3.Connection:
     """Open a ledger, create or migrate it where needed, and check that the pragmas took hold.
+
+    Args:
+        path: the file.
+        synchronous: see `SQLiteStore`.
+        busy_timeout: seconds to wait for other processes.
+        create: whether to make a missing file.
+        connector: opens a connection like `sqlite3.connect`.
 
     Raises:
         StoreError: see `translate`; also `StoreTooNew`, and `StoreCorrupt` for a database of another program.
@@ -108,7 +116,7 @@ def connect(path: str, *, synchronous: str, busy_timeout: float, create: bool) -
     deadline = time.monotonic() + busy_timeout
     while True:
         try:
-            return _connect_once(path, synchronous, busy_timeout)
+            return _connect_once(path, synchronous, busy_timeout, connector)
         except sqlite3.OperationalError as error:
             # Turning WAL on does not wait for other processes that are opening the same new file.
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
@@ -116,8 +124,8 @@ def connect(path: str, *, synchronous: str, busy_timeout: float, create: bool) -
             time.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - jitter
 
 
-def _connect_once(path: str, synchronous: str, busy_timeout: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+def _connect_once(path: str, synchronous: str, busy_timeout: float, connector: Connector) -> sqlite3.Connection:
+    connection = connector(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
     try:
         _identify(connection, path)
         _set_pragmas(connection, path, synchronous)

@@ -21,7 +21,7 @@ from fcguard.stores.recoverable import Drained
 from fcguard.stores.spool import Spool
 from fcguard.stores.sqlite_owners import register, renew, retire
 from fcguard.stores.sqlite_rows import SQLiteView, flush, read_call_events
-from fcguard.stores.sqlite_schema import begin, connect, translate
+from fcguard.stores.sqlite_schema import Connector, begin, connect, translate
 from fcguard.stores.writer import Writer
 
 __all__ = ["Options", "Session", "Synchronous"]
@@ -43,6 +43,7 @@ class Options:
     create: bool
     lease: float
     clock: Callable[[], float]
+    connector: Connector
 
 
 class Session:
@@ -98,7 +99,11 @@ class Session:
         options = self.options
         try:
             return connect(
-                self.path, synchronous=options.synchronous, busy_timeout=options.busy_timeout, create=options.create
+                self.path,
+                synchronous=options.synchronous,
+                busy_timeout=options.busy_timeout,
+                create=options.create,
+                connector=options.connector,
             )
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
@@ -218,7 +223,7 @@ class Session:
         """Remember which calls this process works on, once their transaction is committed."""
         for rows in (batch.created, batch.changed):
             for request_id, row in rows.items():
-                if row.entered:
+                if row.is_entered:
                     continue
                 if is_in_flight(row.state, row.next_at) and row.owner == self.owner.id:
                     self._in_flight.add(request_id)
