@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from fcguard.model.outcome import Signal
+from fcguard.model.reasons import stated_reason
 from fcguard.results.reading import Binary, Recognised, kind_names, read, whole
 
 __all__ = ["http_response", "http_status", "without_query"]
@@ -48,13 +49,9 @@ _KEPT_HEADERS: Final = frozenset(
 )
 """Response headers that are shown. All others are left out: a cookie or a token must not become data."""
 
-_REASON_FIELDS: Final = ("detail", "message", "error_description", "title", "error", "reason", "msg")
-"""Where a JSON body says why, most telling first (RFC 9457, RFC 6749 and common practice)."""
-
 _BODY_NAMES: Final = ("content", "text", "body", "data", "json", "read")
 _DECLARED_BODY_NAMES: Final = ("content", "text", "body")
 _UNREAD: Final = object()
-_LONGEST_REASON: Final = 500
 _DECLARED: Final = ("__dataclass_fields__", "__pydantic_fields__", "__attrs_attrs__", "__struct_fields__", "_fields")
 
 
@@ -100,7 +97,7 @@ def http_response(value: Any, status: int) -> Recognised:
     failure = None
     if status >= 400:
         failure = Signal(
-            "http", _reason(shown), status, _method(value), headers.get("retry-after"), _has_history(value)
+            "http", stated_reason(shown), status, _method(value), headers.get("retry-after"), _has_history(value)
         )
     return Recognised("http", data, failure, ("unread",) if unread else ())
 
@@ -198,20 +195,3 @@ def _charset(content_type: str) -> str:
         if name.strip().lower() == "charset":
             return text.strip().strip("\"'")
     return "utf-8"
-
-
-def _reason(body: Any) -> str:
-    """Take the words in which the other side says why; never markup."""
-    if isinstance(body, dict):
-        for name in _REASON_FIELDS:
-            reason = body.get(name)
-            if isinstance(reason, dict):
-                reason = reason.get("message")
-            if isinstance(reason, str) and reason.strip():
-                return reason.strip()[:_LONGEST_REASON]
-            if isinstance(reason, list) and reason:
-                return json.dumps(reason, ensure_ascii=False, default=str)[:_LONGEST_REASON]
-        return ""
-    if isinstance(body, str) and not body.lstrip().startswith("<"):
-        return body.strip().partition("\n")[0][:_LONGEST_REASON]
-    return ""
