@@ -21,6 +21,7 @@ from fcguard.rules.protocols import Rule, RuleCall, RuleTool, Verdict
 from fcguard.rules.search_scopes import search_scope
 from fcguard.rules.table import RuleRow, rules_markdown, rules_table
 from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitted
+from fcguard.rules.trial import ask_rule
 from fcguard.rules.vocabulary import CHINESE, ENGLISH, SearchVocabulary
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "all_of",
     "allowed_values",
     "any_of",
+    "ask_rule",
     "check_rule",
     "expression",
     "hosts",

@@ -241,7 +241,7 @@ class _Composed(BaseRule):
 
 async def _ask(rule: Rule, call: Any) -> Verdict:
     verdict = rule(call)
-    if isawaitable(verdict):
+    if verdict is not None and not isinstance(verdict, Violation) and isawaitable(verdict):
         verdict = await verdict
     if verdict is not None and not isinstance(verdict, Violation):
         raise TypeError(f"rule {rule_name(rule)!r} answered {type(verdict).__name__}; answer None or a Violation")

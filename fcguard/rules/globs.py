@@ -24,6 +24,7 @@ def _globs(patterns: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(filter(is_glob, patterns)))
 
 
+@lru_cache(maxsize=4096)
 def matches(name: str, patterns: frozenset[str]) -> bool:
     """Tell whether a name is one of the patterns or fits one that is a glob; case counts."""
     return name in patterns or any(fnmatchcase(name, glob) for glob in _globs(patterns))
