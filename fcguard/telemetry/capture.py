@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from fcguard.model.call import CURRENT
 from fcguard.model.evidence import Evidence
 from fcguard.model.secrets import Redactor
+from fcguard.telemetry.content import redactor_of
 
 if TYPE_CHECKING:
     import os
 
-    from fcguard.model.call import Call
+    from fcguard.model.call import Call, CallInfo
 
 __all__ = ["LogCapture", "log_path"]
 
@@ -44,9 +45,10 @@ def _safe(name: str) -> str:
 class _Writer:
     """The open log of one running call."""
 
-    __slots__ = ("file", "is_cut", "size")
+    __slots__ = ("file", "is_cut", "redactor", "size")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, redactor: Redactor) -> None:
+        self.redactor = redactor
         path.parent.mkdir(parents=True, exist_ok=True)
         self.file: BinaryIO = path.open("ab", buffering=0)
         self.size = self.file.tell()
@@ -181,23 +183,21 @@ class LogCapture(logging.Handler):
         self._busy.is_set = True  # masking or writing must not log into itself
         try:
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(created)) + f".{int(created % 1 * 1000):03d}Z"
-            line = f"{stamp} {level} {logger} [{info.attempt}] {self._masked(info, text)}\n"
-            self._writer(info).write(line.encode("utf-8", "backslashreplace"), self._limit)
+            writer = self._writer(info)
+            masked = self._redactor.text(writer.redactor.text(text))
+            line = f"{stamp} {level} {logger} [{info.attempt}] {masked}\n"
+            writer.write(line.encode("utf-8", "backslashreplace"), self._limit)
         finally:
             self._busy.is_set = False
 
-    def _masked(self, info: Any, text: str) -> str:
-        own = info._call.redactor
-        return self._redactor.text(text if own is None else own.text(text))
-
-    def _writer(self, info: Any) -> _Writer:
+    def _writer(self, info: CallInfo) -> _Writer:
         writer = self._writers.get(info.request_id)
         if writer is not None:
             return writer
         path = self._path(info.tool_name, info.request_id)
         if path.exists():  # it was taken already, or the call has been resumed
-            return _Once(path.with_name(f"{path.stem}.late.log"))
-        writer = self._writers[info.request_id] = _Writer(path)
+            return _Once(path.with_name(f"{path.stem}.late.log"), redactor_of(info.call))
+        writer = self._writers[info.request_id] = _Writer(path, redactor_of(info.call))
         return writer
 
 

@@ -7,12 +7,13 @@ import os
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fcguard.errors import ConfigurationError
+from fcguard.model.call import UNFILLED
 from fcguard.model.secrets import MASK, Redactor
 
 if TYPE_CHECKING:
     from fcguard.model.call import Call
 
-__all__ = ["CAPTURE_VARIABLE", "MAX_BYTES", "Capture", "Content", "capture_mode"]
+__all__ = ["CAPTURE_VARIABLE", "MAX_BYTES", "Capture", "Content", "capture_mode", "cut", "redactor_of"]
 
 Capture = Literal["none", "redacted", "full"]
 """`none`: no content. `redacted`: everything masked that is declared secret, is known as one or looks like one. `full`:
@@ -45,7 +46,7 @@ class Content:
 
     Args:
         mode: how much is shown; `none` shows nothing.
-        redactor: masks secrets where a call has no redactor of its own.
+        redactor: masks secrets beside the call's own redactor.
     """
 
     __slots__ = ("_redactor", "mode")
@@ -71,13 +72,18 @@ class Content:
     def _text(self, call: Call, value: Any) -> str:
         key = call.idempotency_key
         if self.mode == "redacted":
-            for redactor in (call.redactor, self._redactor):
-                if redactor is not None:
-                    value = redactor.value(value)
+            value = self._redactor.value(redactor_of(call).value(value))
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
         if key:
             text = text.replace(key, MASK)
         return cut(text)
+
+
+def redactor_of(call: Call) -> Redactor:
+    """Answer a redactor that knows what is secret in this call: by name, and the secret values of its arguments."""
+    redactor = call.redactor
+    values = () if call.arguments is UNFILLED else tuple(redactor.secret_values(call.arguments))
+    return redactor.with_values(values) if values else redactor
 
 
 def cut(text: str) -> str:

@@ -147,7 +147,8 @@ class OtelObserver:
         try:
             tracer = self._find_tracer()
             if tracer is None:
-                call.observed = None
+                if call.observed is not None:
+                    call.observed = None
                 current = get_current_span()
                 if current is not INVALID_SPAN:
                     name_call(call, current.get_span_context())
@@ -178,8 +179,8 @@ class OtelObserver:
         except Exception as fault:
             self._swallow(fault)
         finally:
-            call.observed = None
             if root is not None:
+                call.observed = None
                 try:
                     root.close()
                 except Exception as fault:
@@ -254,7 +255,8 @@ class OtelObserver:
         if root is None or not root.is_recording or self._detail != "stages":
             return
         try:
-            span = root.tracer.start_span(names.STAGE_SPANS[name], start_time=int(started * 1e9))
+            below = set_span_in_context(root.span)  # not below the attempt, which is still current in the step `result`
+            span = root.tracer.start_span(names.STAGE_SPANS[name], below, start_time=int(started * 1e9))
             halt = sys.exception()
             failure = halt.failure if isinstance(halt, Halt) else None
             if failure is not None:  # told from a `finally` while the refusal is on its way

@@ -97,15 +97,6 @@ def test_secrets_are_masked(capture: LogCapture, tmp_path: Path) -> None:
         assert secret not in text
 
 
-def test_call_without_a_redactor_is_masked_too(capture: LogCapture, tmp_path: Path) -> None:
-    call = call_of()
-    call.redactor = None
-    with inside(call):
-        LOG.info("password=abcdefg")
-    capture.take(call)
-    assert "abcdefg" not in (tmp_path / log_path("query_order", call.request_id)).read_text()
-
-
 def test_threads_that_follow_the_call_are_heard(capture: LogCapture, tmp_path: Path) -> None:
     calls = [call_of(request_id=f"fc-{number}") for number in range(4)]
     barrier = threading.Barrier(4)

@@ -12,7 +12,6 @@ import sys, threading
 before = threading.active_count()
 import fcguard.telemetry, fcguard.telemetry.otel, fcguard.telemetry.standard, fcguard.telemetry.propagate
 import fcguard.telemetry.capture, fcguard.telemetry.tree, fcguard.telemetry.terminal
-loaded = set(sys.modules)
 from fcguard.telemetry.standard import default_observer
 from fcguard.model.call import Attempt, Call
 from fcguard.model.intent import Intent
@@ -42,7 +41,7 @@ assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 assert type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider"
 sdk = [name for name in sys.modules if name.startswith("opentelemetry.sdk")]
 assert sdk == [], sdk
-assert "structlog" not in sys.modules and "rich" not in sys.modules and "asyncio" not in loaded
+assert "structlog" not in sys.modules and "rich" not in sys.modules
 assert [type(handler).__name__ for handler in logging.getLogger("fcguard").handlers] == ["NullHandler"]
 assert logging.getLogger().handlers == []
 assert threading.active_count() == before
@@ -53,18 +52,52 @@ assert call.trace_id is None
 """
 
 
-def test_import_and_calls_touch_nothing_global_and_write_nothing() -> None:
-    root = Path(__file__).parents[2]
+def run(code: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", CODE],
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
-        cwd=root,
-        env=environment | {"PYTHONPATH": str(root)},
+        cwd=directory,
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
         timeout=60,
         check=False,
     )
+
+
+def test_import_and_calls_touch_nothing_global_and_write_nothing(tmp_path: Path) -> None:
+    done = run(CODE, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+ORDINARY = """
+import sys, threading
+import fcguard
+loaded = [name for name in ("opentelemetry.sdk", "structlog", "rich") if name in sys.modules]
+assert loaded == [], loaded
+from fcguard.guard import Guard
+from fcguard.stores.memory import MemoryStore
+guard = Guard(store=MemoryStore())
+@guard.tool(effect="read")
+def query_order(order_id: str) -> str:
+    return "paid"
+with guard.task(goal="look"):
+    assert query_order(order_id="A1").data == "paid"
+    assert guard.call("query_order", {}).error_type == "PARAM_MISSING"
+    assert guard.call("invented", {}).error_type == "TOOL_UNKNOWN"
+guard.close()
+from opentelemetry import metrics, trace
+assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+assert type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider"
+assert not [name for name in sys.modules if name.startswith("opentelemetry.sdk")]
+import structlog
+assert not structlog.is_configured()
+"""
+
+
+def test_import_and_an_ordinary_guard_write_nothing(tmp_path: Path) -> None:
+    done = run(ORDINARY, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -15,6 +15,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 from fcguard.errors import ConfigurationError
 from fcguard.model.failure import ErrorType, Failure, Problem
+from fcguard.model.frozen import freeze
 from fcguard.model.secrets import Redactor
 from fcguard.model.tool import Tool
 from fcguard.telemetry.content import CAPTURE_VARIABLE, MAX_BYTES, Content, capture_mode, cut
@@ -124,6 +125,12 @@ def test_redacted_content_masks_secrets_by_name_value_and_shape(recorded: Record
     assert "pw-9912" not in json.dumps(data)
 
 
+def test_secret_argument_that_comes_back_is_masked(recorded: Recorded) -> None:
+    result = envelope(normalized_args={"password": "[redacted]"}, data={"echo": "you said open sesame"})
+    found = capture(recorded, "redacted", result, arguments=freeze({"password": "open sesame"}))
+    assert "sesame" not in found["gen_ai.tool.call.result"]
+
+
 def test_full_content_is_what_the_envelope_shows(recorded: Recorded) -> None:
     result = envelope(normalized_args={"order_id": "A1"}, data={"token": "t-1234"})
     found = capture(recorded, "full", result)
@@ -144,10 +151,9 @@ def test_what_is_not_there_is_not_captured(recorded: Recorded) -> None:
     assert not [key for key in found if key.startswith("gen_ai.tool.call.")]
 
 
-def test_content_of_a_call_without_tool_and_redactor(recorded: Recorded) -> None:
+def test_content_of_a_call_without_a_tool(recorded: Recorded) -> None:
     driver = Driver(default_observer(tracer_provider=recorded.tracer_provider, capture_content="redacted"))
     call = driver.start(None, name="invented")
-    call.redactor = None
     driver.end(call, failed(Failure.of(ErrorType.TOOL_UNKNOWN, "", "intent"), normalized_args={"a": 1}))
     assert (recorded.spans[0].attributes or {})["gen_ai.tool.call.arguments"] == '{"a":1}'
 
