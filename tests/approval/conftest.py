@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import multiprocessing
+from collections.abc import Callable, Iterator
 from inspect import isawaitable
 from itertools import count
 from typing import Any
@@ -83,3 +84,12 @@ def ask(port: Port) -> Callable[..., Any]:
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
     return MemoryApprovals() if request.param == "memory" else SQLiteApprovals(tmp_path / "approvals.db")
+
+
+@pytest.fixture(scope="session")
+def processes() -> Iterator[Any]:
+    """Four other processes, started once."""
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        yield pool
+        pool.close()
+        pool.join()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import sqlite3
 import stat
@@ -154,14 +153,6 @@ def _use_often(path: str, times: int) -> int:
 
 def _take(path: str, request_id: str) -> int:
     return int(SQLiteApprovals(path).take(request_id, 1000.0) is not None)
-
-
-@pytest.fixture(scope="module")
-def processes() -> Any:
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
-        yield pool
-        pool.close()
-        pool.join()
 
 
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import multiprocessing
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -73,3 +74,12 @@ def make_task() -> Callable[..., Task]:
         return Task(TaskContext(task_id="t", **context), started)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def processes() -> Iterator[Any]:
+    """Four other processes, started once."""
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        yield pool
+        pool.close()
+        pool.join()

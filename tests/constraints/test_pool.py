@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -249,14 +248,6 @@ def test_four_processes_never_lease_one_account_twice(processes: Any, tmp_path: 
 
 
 _files = count()
-
-
-@pytest.fixture(scope="module")
-def processes() -> Any:
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
-        yield pool
-        pool.close()
-        pool.join()
 
 
 @given(

@@ -65,17 +65,15 @@ def _add_often(path: str, times: int) -> None:
     state.close()
 
 
-def test_processes_lose_no_change(tmp_path: Path) -> None:
+def test_processes_lose_no_change(processes: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "s.db")
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
-        pool.starmap(_add_often, [(path, 50)] * 4)
-        pool.close()
-        pool.join()
+    processes.starmap(_add_often, [(path, 50)] * 4, chunksize=1)
     state = SQLiteState(path)
     assert state.change("n", read) == 200
     state.close()
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_usable_after_a_fork(tmp_path: Path) -> None:
     state = SQLiteState(tmp_path / "s.db")
     state.change("n", add(1))
