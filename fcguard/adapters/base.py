@@ -33,30 +33,42 @@ class ResultLike(Protocol):
     """What a writer needs of a `ToolResult`."""
 
     @property
-    def success(self) -> bool: ...
+    def success(self) -> bool:
+        """Whether the call did what it was asked to do."""
+        ...
 
     @property
-    def data(self) -> Any: ...
+    def data(self) -> Any:
+        """The tool's answer as JSON values."""
+        ...
 
     @property
-    def request_id(self) -> str: ...
+    def request_id(self) -> str:
+        """Id that ties the result to its evidence."""
+        ...
 
     @property
-    def for_model(self) -> Callable[..., str]: ...
+    def for_model(self) -> Callable[..., str]:
+        """Method that answers a text for the model; takes `max_chars`."""
+        ...
 
 
 class GuardLike(Protocol):
     """What `answer` needs of a guard: run the calls of one response in order, one result for each."""
 
     @property
-    def run_turn(self) -> Callable[..., Sequence[ResultLike]]: ...
+    def run_turn(self) -> Callable[..., Sequence[ResultLike]]:
+        """Method that runs the intents it is given."""
+        ...
 
 
 class AsyncGuardLike(Protocol):
     """What `aanswer` needs of a guard."""
 
     @property
-    def arun_turn(self) -> Callable[..., Any]: ...
+    def arun_turn(self) -> Callable[..., Any]:
+        """Coroutine function that runs the intents it is given."""
+        ...
 
 
 @runtime_checkable

@@ -57,7 +57,7 @@ def field(value: Any, name: str) -> Any:
         return None
     try:
         found = getattr(value, name, None)
-    except Exception:  # noqa: BLE001 - a foreign property may raise anything; an unreadable field is a missing one
+    except Exception:
         return None
     return None if callable(found) else found
 
@@ -183,7 +183,7 @@ def _fields(value: Any) -> Mapping[Any, Any] | None:
     if callable(dump) and not isinstance(value, type):
         try:
             dumped = dump(by_alias=True, exclude_unset=True, warnings=False)
-        except Exception:  # noqa: BLE001 - a foreign serializer may raise anything; its attributes are still there
+        except Exception:
             dumped = None
         if isinstance(dumped, Mapping):
             return dumped

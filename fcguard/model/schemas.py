@@ -28,13 +28,19 @@ class ToolLike(Protocol):
     """What a definition is made from."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name under which the model calls it."""
+        ...
 
     @property
-    def title(self) -> str | None: ...
+    def title(self) -> str | None:
+        """Name for people."""
+        ...
 
     @property
-    def description(self) -> str | None: ...
+    def description(self) -> str | None:
+        """What the model is told about it."""
+        ...
 
     @property
     def model_schema(self) -> Mapping[str, Any]:
@@ -42,7 +48,9 @@ class ToolLike(Protocol):
         ...
 
     @property
-    def effect(self) -> Effect: ...
+    def effect(self) -> Effect:
+        """What it does to the world."""
+        ...
 
 
 # Limits as the APIs state them in their own error messages; MCP: specification 2025-11-25, "Tool Names".
