@@ -169,8 +169,8 @@ def _identify(connection: sqlite3.Connection, path: str) -> None:
 
 def _set_pragmas(connection: sqlite3.Connection, path: str, synchronous: str) -> None:
     wanted = {"NORMAL": 1, "FULL": 2, "EXTRA": 3}[synchronous]
-    (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     connection.execute(f"PRAGMA synchronous={synchronous}")
+    (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     connection.execute("PRAGMA mmap_size=0")
     connection.execute("PRAGMA foreign_keys=OFF")
     (got,) = connection.execute("PRAGMA synchronous").fetchone()
