@@ -246,26 +246,31 @@ def _check_table(table: Node, limits: SqlLimits) -> None:
 
 def _is_cte(table: Node) -> bool:
     """Tell whether a table's name is that of a common table expression that is in scope there."""
-    if table.db:
-        return False
-    below: Node = table
-    node = table.parent
+    changes = isinstance(table.parent, exp.Insert | exp.Update | exp.Delete | exp.Merge) and table.arg_key in (
+        "this",
+        "tables",
+    )
+    if table.db or changes or isinstance(table.parent, exp.Schema):
+        return False  # what is changed is a real table, whatever a WITH calls itself
+    node, within = table.parent, None
     while node is not None:
-        clause = node if isinstance(node, exp.With) else node.args.get("with_") or node.args.get("with")
-        if clause is not None:
-            for cte in clause.expressions:
-                if cte is below and not clause.args.get("recursive"):
-                    break  # a name is known after its own definition only
-                if cte.alias.lower() == table.name.lower():
-                    return True
-                if cte is below:
-                    break
-            if node is clause:
-                node = node.parent  # its owner would look at the same clause again
-                if node is None:
-                    return False
-        below, node = node, node.parent
+        within = node if isinstance(node, exp.CTE) else within
+        clause = node.args.get("with_") or node.args.get("with")
+        for cte in clause.expressions if clause is not None else ():
+            if cte is within and not clause.args.get("recursive"):
+                break  # without RECURSIVE a name is known after its own definition only
+            if _same_name(table.this, cte.args["alias"].this):
+                return True
+            if cte is within:
+                break
+        node = node.parent
     return False
+
+
+def _same_name(left: Node, right: Node) -> bool:
+    if left.quoted or right.quoted:
+        return bool(left.quoted and right.quoted and left.name == right.name)
+    return bool(left.name.lower() == right.name.lower())
 
 
 def _too_broad(statement: Node, limits: SqlLimits) -> tuple[str, bool] | None:

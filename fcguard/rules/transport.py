@@ -14,7 +14,7 @@ from typing import Any, TypedDict, Unpack
 from fcguard.errors import MissingExtraError
 from fcguard.model.call import CURRENT
 from fcguard.model.failure import ErrorType, Violation
-from fcguard.rules.addresses import Address, HostFault, canonical_host
+from fcguard.rules.addresses import Address, canonical_host
 from fcguard.rules.host_policy import HostPolicy
 
 try:
@@ -79,10 +79,7 @@ class _Gate:
 
 
 def _canonical(host: str) -> str | Address:
-    try:
-        return canonical_host(f"[{host}]" if ":" in host else host)
-    except HostFault as fault:
-        raise HostRefused(f"the request was not sent: host {host!r} {fault}") from None
+    return canonical_host(f"[{host}]" if ":" in host else host)
 
 
 class _CheckedBackend(httpcore.NetworkBackend):
@@ -104,9 +101,6 @@ class _CheckedBackend(httpcore.NetworkBackend):
                 return self._inner.connect_tcp(address, port, timeout, *args, **options)
         return self._inner.connect_tcp(last, port, timeout, *args, **options)
 
-    def sleep(self, seconds: float) -> None:
-        self._inner.sleep(seconds)
-
 
 class _AsyncCheckedBackend(httpcore.AsyncNetworkBackend):
     """The same on an event loop."""
@@ -126,9 +120,6 @@ class _AsyncCheckedBackend(httpcore.AsyncNetworkBackend):
             with contextlib.suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
                 return await self._inner.connect_tcp(address, port, timeout, *args, **options)
         return await self._inner.connect_tcp(last, port, timeout, *args, **options)
-
-    async def sleep(self, seconds: float) -> None:
-        await self._inner.sleep(seconds)
 
 
 @contextlib.contextmanager

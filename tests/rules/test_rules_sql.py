@@ -173,6 +173,26 @@ TRICKS: list[tuple[str | None, dict[str, Any], str]] = [
     (None, BOUND, "DELETE FROM t WHERE created_at BETWEEN '1900-01-01' AND '2999-01-01'"),
     (None, BOUND, "DELETE FROM t WHERE active"),
     (None, BOUND, "DELETE FROM t WHERE active = TRUE"),
+    (None, BOUND, "DELETE FROM t WHERE id = NULL"),
+    (None, BOUND, "DELETE FROM t WHERE id BETWEEN a AND b"),
+    (None, BOUND, "DELETE FROM t WHERE name BETWEEN 'a' AND 'zzz'"),
+    (None, BOUND, "DELETE FROM t WHERE created_at > '2026-99-99'"),
+    (None, BOUND, "DELETE FROM t WHERE created_at > now() - interval '1 century'"),
+    (None, BOUND, "DELETE FROM t WHERE created_at < now() - interval '0 days'"),
+    (None, BOUND, "DELETE FROM t WHERE created_at < now() - interval '-5 days'"),
+    (None, BOUND, "DELETE FROM t WHERE created_at > x - 7"),
+    (None, BOUND, "DELETE FROM t WHERE created_at > '1980-01-01' AND created_at < ?"),
+    (None, BOUND, "DELETE FROM t WHERE CAST(name AS SIGNED) = 0"),
+    (None, BOUND, "DELETE FROM t WHERE name LIKE ?"),
+    (None, BOUND, "DELETE FROM t WHERE id > ?"),
+    (None, BOUND, "DELETE FROM t WHERE id IN (SELECT id FROM u WHERE 1 = 1)"),
+    (None, BOUND, "DELETE FROM t WHERE id = (SELECT max(id) FROM u GROUP BY x)"),
+    ("sqlite", BOUND, "SELECT * FROM t WHERE d <= datetime('now')"),
+    ("sqlite", BOUND, "SELECT * FROM t WHERE d >= date(d, '-7 days')"),
+    ("oracle", BOUND, "SELECT * FROM t WHERE ROWNUM > 10"),
+    ("oracle", BOUND, "SELECT * FROM t WHERE ROWNUM <= 99999999"),
+    ("postgres", BOUND, "SELECT * FROM t WHERE ROWNUM <= 10"),
+    ("postgres", BOUND, "SELECT * FROM t FETCH FIRST 10 ROWS WITH TIES"),
     ("postgres", BOUND, "DELETE FROM t USING u WHERE u.id = 5"),
     ("mysql", BOUND, "DELETE t1, t2 FROM t1 JOIN t2 WHERE t1.id = 5"),
     ("mysql", BOUND, "UPDATE t1, t2 SET t2.a = 1 WHERE t1.id = 5"),
@@ -274,6 +294,19 @@ HARMLESS: list[tuple[str | None, dict[str, Any], str]] = [
     (None, BOUND, "DELETE FROM t WHERE created_at < '2020-01-01'"),
     (None, BOUND, "DELETE FROM t WHERE created_at < now() - interval '90 days'"),
     (None, BOUND, "DELETE FROM t WHERE name LIKE 'tmp_%'"),
+    (None, BOUND, "DELETE FROM t WHERE id = (SELECT max(id) FROM u)"),
+    (None, BOUND, "DELETE FROM t WHERE id = -5"),
+    (None, BOUND, "DELETE FROM t WHERE id BETWEEN -5 AND 5"),
+    (None, BOUND, "SELECT * FROM t WHERE created_at > now()"),
+    (None, BOUND, "SELECT * FROM t WHERE created_at BETWEEN '2026-01-01' AND now()"),
+    (None, BOUND, "SELECT * FROM t WHERE created_at BETWEEN now() - interval '7 days' AND now()"),
+    (None, BOUND, "SELECT * FROM t WHERE d > datetime('now', '-1 hour')"),
+    ("tsql", {"allow": {"select"}}, "SELECT * FROM t WITH (NOLOCK)"),
+    ("postgres", BOUND, "SELECT * FROM t WHERE d > now() - '7 days'::interval"),
+    ("oracle", BOUND, "SELECT * FROM t WHERE d > SYSDATE - 7"),
+    (None, {"allow": {"insert"}, "require_bound": True}, "INSERT INTO t (a) VALUES (1), (2)"),
+    (None, {"allow": {"insert"}, "require_bound": True}, "INSERT INTO t (a) SELECT a FROM u WHERE id = 5"),
+    ("sqlite", {"allow": {"insert"}, "require_bound": True}, "INSERT INTO t DEFAULT VALUES"),
     (None, BOUND, "DELETE FROM t WHERE id IN (SELECT id FROM u WHERE owner = 'x')"),
     (None, BOUND, "DELETE FROM t WHERE lower(email) = 'a@example.test'"),
     (None, BOUND, "DELETE FROM t WHERE (a, b) = (1, 2)"),
@@ -357,11 +390,27 @@ def test_refusals_tell_what_would_be_accepted(make_call: Any) -> None:
         ("WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n) SELECT * FROM n LIMIT 5", True),
         ("SELECT * FROM orders WHERE id IN (WITH secrets AS (SELECT 1 AS id) SELECT id FROM secrets)", True),
         ("SELECT * FROM secrets WHERE id IN (WITH secrets AS (SELECT 1 AS id) SELECT id FROM secrets)", False),
+        ('WITH secrets AS (SELECT 1) SELECT * FROM "SECRETS"', False),
+        ('WITH "Mine" AS (SELECT 1) SELECT * FROM "Mine"', True),
+        ("WITH secrets AS (SELECT 1) SELECT * FROM orders JOIN secrets ON true", True),
         ("SELECT * FROM x.n, (WITH n AS (SELECT 1) SELECT * FROM n) AS y", False),
     ],
 )
 def test_only_listed_tables(text: str, passes: bool, make_call: Any) -> None:
     assert (sql(dialect="postgres", tables=["orders", "public.users"])(make_call({"sql": text})) is None) is passes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH secrets AS (SELECT 1 AS id) DELETE FROM secrets WHERE id = 1",
+        "WITH secrets AS (SELECT 1 AS id) UPDATE secrets SET a = 1 WHERE id = 1",
+        "WITH secrets AS (SELECT 1 AS id) INSERT INTO secrets SELECT id FROM secrets",
+        "WITH secrets AS (SELECT 1 AS id) INSERT INTO secrets (id) SELECT id FROM secrets",
+    ],
+)
+def test_a_with_does_not_hide_what_is_changed(text: str, make_call: Any) -> None:
+    assert "secrets" in sql(dialect="postgres", tables=["orders"], **CHANGE)(make_call({"sql": text})).message
 
 
 def test_functions_can_be_allowed_and_forbidden(make_call: Any) -> None:

@@ -181,12 +181,16 @@ def test_the_address_that_was_checked_is_the_one_connected_to(servers: tuple[_Se
     assert inner.seen == []
 
 
-def test_the_next_address_is_tried_when_one_does_not_answer(servers: tuple[_Server, _Server]) -> None:
+def test_the_next_address_is_tried_when_one_does_not_answer(colour: str, servers: tuple[_Server, _Server]) -> None:
     allowed, _ = servers
     found = [(2, 1, 6, "", (address, 0)) for address in ("127.255.255.1", "127.0.0.1")]
-    transport = GuardedTransport(["localhost"], resolve=lambda *_, **__: found)
-    with httpx.Client(transport=transport) as client:
-        assert client.get(f"http://localhost:{allowed.server_port}/").text == "ok"
+
+    async def resolve(*_: Any, **__: Any) -> Any:
+        return found
+
+    resolver = resolve if colour == "async" else lambda *_, **__: found
+    url = f"http://localhost:{allowed.server_port}/"
+    assert _get(colour, url, allow=["localhost"], resolve=resolver).text == "ok"
 
 
 def test_errors_are_those_of_httpx(colour: str, servers: tuple[_Server, _Server]) -> None:

@@ -135,6 +135,10 @@ def test_power_is_bounded(make_call: Any) -> None:
         assert rule(make_call({"expression": bad})) is not None
 
 
+def test_a_long_text_inside_is_refused(make_call: Any) -> None:
+    assert "longer" in expression(max_length=5000)(make_call({"expression": f"'{'a' * 1001}'"})).message
+
+
 def test_names_are_listed_in_the_refusal(make_call: Any) -> None:
     assert "allowed: price" in expression(names="price")(make_call({"expression": "prize"})).message
     assert "allowed: none" in expression()(make_call({"expression": "prize"})).message
