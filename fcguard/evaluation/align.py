@@ -30,8 +30,8 @@ COSTS: Final[dict[str, float]] = {
 a call that succeeded stands for a step before one that did not."""
 
 _FORBIDDEN = 100.0
-_EARLIER = 1e-6
-"""Prefers the earlier of two calls that are equally good, so that the answer is one."""
+_TIES = 1e-4
+"""Most that preferring one of equally good answers may cost in all: less than any real difference."""
 
 _MOST_NODES = 400
 """Most assignments that are tried until the order of steps holds; beyond it, late steps of the conflict are dropped."""
@@ -108,12 +108,14 @@ def _align_path(calls: Sequence[CallRecord], path: tuple[GoldStep, ...], index: 
     n_calls = len(calls)
     slots = [(step, number) for step in path for number in range(max(step.minimum, min(step.maximum, n_calls), 1))]
     fits = [[_fit(step, call, tell) for call in calls] for step, _ in slots]
+    order = _order(slots)
+    weights = _weights(len(slots), order, n_calls)
     costs = [
-        [cost + _EARLIER * (position + number / 10) for position, (cost, _) in enumerate(row)]
-        for row, (_, number) in zip(fits, slots, strict=True)
+        [cost - weight * (n_calls - position) for position, (cost, _) in enumerate(row)]
+        for row, weight in zip(fits, weights, strict=True)
     ]
     left_out = [_cost_of_leaving_out(step, number) for step, number in slots]
-    chosen, is_exact = _ordered_assignment(costs, left_out, _order(slots), n_calls)
+    chosen, is_exact = _ordered_assignment(costs, left_out, order, n_calls)
     cost, pairs = 0.0, []
     for row, (step, number) in enumerate(slots):
         position = chosen[row]
@@ -192,6 +194,20 @@ def _order(slots: list[tuple[GoldStep, int]]) -> list[tuple[int, int]]:
     ]
 
 
+def _weights(size: int, order: list[tuple[int, int]], n_calls: int) -> list[float]:
+    """Answer for each slot what each place nearer to the front saves, so that of equally good answers one is chosen.
+
+    Steps that come first weigh most: then equal calls go to equal steps in order, earlier calls before later ones.
+    """
+    before = [0] * size
+    for _, late in order:
+        before[late] += 1
+    weights = [0.0] * size
+    for rank, slot in enumerate(sorted(range(size), key=lambda slot: (before[slot], slot))):
+        weights[slot] = _TIES * (size - rank) / (size * size * max(n_calls, 1))
+    return weights
+
+
 def _ordered_assignment(
     costs: list[list[float]], left_out: list[float], order: list[tuple[int, int]], n_calls: int
 ) -> tuple[list[int | None], bool]:
@@ -204,46 +220,44 @@ def _ordered_assignment(
         return [None] * len(costs), True
     solve = _solver(costs, left_out, n_calls)
     cost, chosen = solve(frozenset())
-    queue: list[tuple[float, int, frozenset[tuple[int, int]], list[int | None]]] = [(cost, 0, frozenset(), chosen)]
-    seen, made = {frozenset[tuple[int, int]]()}, 0
-    while queue:
+    queue: list[tuple[float, int, frozenset[_Use], list[int | None]]] = [(cost, 0, frozenset(), chosen)]
+    seen: set[frozenset[_Use]] = {frozenset()}
+    while len(seen) <= _MOST_NODES:
         _, _, forbidden, chosen = heapq.heappop(queue)
         conflict = _first_conflict(chosen, order)
         if conflict is None:
             return chosen, True
-        if made >= _MOST_NODES:
-            return _drop_conflicts(chosen, order), False
-        for slot in conflict:
-            position = chosen[slot]
-            if position is None:
-                continue
-            more = forbidden | {(slot, position)}
+        for use in conflict:
+            more = forbidden | {use}
             if more not in seen:
                 seen.add(more)
-                made += 1
                 cost, found = solve(more)
-                heapq.heappush(queue, (cost, made, more, found))
-    return [None] * len(costs), False
+                heapq.heappush(queue, (cost, len(seen), more, found))
+    return _drop_conflicts(chosen, order), False
 
 
-def _first_conflict(chosen: list[int | None], order: list[tuple[int, int]]) -> tuple[int, int] | None:
+_Use = tuple[int, int]
+"""A slot and the position of the call that it takes."""
+
+
+def _first_conflict(chosen: list[int | None], order: list[tuple[int, int]]) -> tuple[_Use, _Use] | None:
     for early, late in order:
         first, second = chosen[early], chosen[late]
         if first is not None and second is not None and first > second:
-            return early, late
+            return (early, first), (late, second)
     return None
 
 
 def _drop_conflicts(chosen: list[int | None], order: list[tuple[int, int]]) -> list[int | None]:
     kept = list(chosen)
     while (conflict := _first_conflict(kept, order)) is not None:
-        kept[conflict[1]] = None
+        kept[conflict[1][0]] = None
     return kept
 
 
 def _solver(
     costs: list[list[float]], left_out: list[float], n_calls: int
-) -> Callable[[frozenset[tuple[int, int]]], tuple[float, list[int | None]]]:
+) -> Callable[[frozenset[_Use]], tuple[float, list[int | None]]]:
     """Build the assignment: a slot takes a call (saving the call's extra cost) or its own "left out" column."""
     try:
         import numpy as np
@@ -256,7 +270,7 @@ def _solver(
     for row, cost in enumerate(left_out):
         matrix[row, n_calls + row] = cost
 
-    def solve(forbidden: frozenset[tuple[int, int]]) -> tuple[float, list[int | None]]:
+    def solve(forbidden: frozenset[_Use]) -> tuple[float, list[int | None]]:
         table = matrix
         if forbidden:
             table = matrix.copy()

@@ -116,14 +116,24 @@ def test_unreadable_arguments_differ_from_any() -> None:
     assert kinds(align([call("a", None)], task)) == [("match", 0)]
 
 
-def test_a_tangled_order_still_ends() -> None:
-    names = [f"s{i}" for i in range(9)]
-    steps = [step("a", id=name, after=names[:i]) for i, name in enumerate(names)]
-    steps += [step("b", id=f"z{i}", after=[names[-1]]) for i in range(4)]
-    found = align([call("b")] * 6 + [call("a")] * 9, task_of(*steps))
-    matched = {pair.step.step_id: pair.position for pair in found.pairs if pair.step and pair.position is not None}
-    order = [matched[name] for name in names if name in matched]
-    assert order == sorted(order)
+def test_equal_calls_go_to_equal_steps_in_order() -> None:
+    names = [f"s{number}" for number in range(40)]
+    steps = [step("a", id=name, after=names[max(0, number - 1) : number]) for number, name in enumerate(names)]
+    found = align([call("a")] * 40, task_of(*steps))
+    assert kinds(found) == [("match", number) for number in range(40)]
+    assert found.is_exact
+    backwards = task_of(*reversed(steps))
+    assert kinds(align([call("a")] * 40, backwards)) == [("match", number) for number in reversed(range(40))]
+
+
+def test_a_tangled_order_still_ends_and_says_that_it_is_not_proved() -> None:
+    names = [f"s{number}" for number in range(12)]
+    steps = [step(f"t{number}", id=name, after=names[:number]) for number, name in enumerate(names)]
+    found = align([call(f"t{number}") for number in reversed(range(12))], task_of(*steps))
+    matched = [pair.position for pair in found.pairs if pair.step and pair.position is not None]
+    assert matched == sorted(matched)
+    assert not found.is_exact
+    assert align([call(f"t{number}") for number in range(12)], task_of(*steps)).is_exact
 
 
 TOOLS = st.sampled_from("abc")

@@ -38,7 +38,7 @@ def iter_values(path: Path, unread: UnreadLog) -> Iterator[tuple[str, Any]]:
                 first = stream.readline(_FIRST_LINE)
             is_line = first.endswith("\n") and _is_json(first) and _has_more(stream)
             stream.seek(0)
-            if is_line or (path.suffix.lower() in (".jsonl", ".ndjson") and not _is_one_array(first)):
+            if is_line or (path.suffix.lower() in (".jsonl", ".ndjson") and first.strip() != "["):
                 yield from _lines(stream, unread)
             elif first.lstrip().startswith("["):
                 yield from _items(stream, unread)
@@ -58,10 +58,6 @@ def _is_json(text: str) -> bool:
 
 def _has_more(stream: IO[str]) -> bool:
     return any(line.strip() for line in stream)
-
-
-def _is_one_array(first: str) -> bool:
-    return first.strip() == "["
 
 
 def _lines(stream: IO[str], unread: UnreadLog) -> Iterator[tuple[str, Any]]:
