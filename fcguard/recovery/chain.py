@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Final
 
-__all__ = ["frames_of", "is_of", "linked", "module_root", "names_of", "read", "wrapped"]
+__all__ = ["LIBRARIES", "frames_of", "is_of", "linked", "module_root", "names_of", "read", "wrapped"]
 
 _MOST_LINKS: Final = 32
 _MOST_FRAMES: Final = 300
 _WRAPPING_FIELDS: Final = ("reason", "orig", "os_error", "original_error")
 """Where urllib and urllib3, SQLAlchemy and aiohttp keep the error that they wrap."""
 
-_LIBRARIES: Final = frozenset(
+LIBRARIES: Final = frozenset(
     {
         "aiohttp",
         "anthropic",
@@ -70,14 +70,14 @@ def wrapped(error: BaseException) -> list[BaseException]:
     code it may be an earlier, different failure.
     """
     found: list[Any] = []
-    if is_of(error, _LIBRARIES):
+    if is_of(error, LIBRARIES):
         found += [read(error, name) for name in _WRAPPING_FIELDS]
         found += error.args
     last_attempt = read(error, "last_attempt")  # tenacity.RetryError
     if last_attempt is not None and module_root(error) == "tenacity":
         found.append(_raised_by(last_attempt))
     found.append(error.__cause__)
-    if is_of(error, _LIBRARIES) and error.__cause__ is None:
+    if is_of(error, LIBRARIES) and error.__cause__ is None:
         found.append(error.__context__)
     return [inner for inner in found if isinstance(inner, BaseException)]
 

@@ -8,7 +8,7 @@ from typing import Final
 from fcguard.errors import ToolCallFailed
 from fcguard.model.failure import ErrorType, FailureClass, class_of
 from fcguard.model.outcome import NotApplied, Signal
-from fcguard.recovery.chain import linked, names_of, read, wrapped
+from fcguard.recovery.chain import LIBRARIES, is_of, linked, names_of, read, wrapped
 from fcguard.recovery.classify_database import database_answer
 from fcguard.recovery.classify_http import (
     CLIENT_DEFAULTS,
@@ -146,7 +146,7 @@ def _doubt(error: BaseException, path: list[BaseException], decisive: BaseExcept
     told = earlier_attempt(links)
     if told is not None:
         return told
-    method = read_only_request(links)
+    method = read_only_request(path)
     if method is not None:
         return f"a failed {method} proves nothing about a write that may have come before it"
     is_bare = isinstance(decisive, OSError) and _own(decisive) is None
@@ -179,7 +179,7 @@ def _message(error: BaseException, link: BaseException, status: int | None) -> s
     said = first_line(reason_of(link)) if status is not None else ""
     if said:
         return f"HTTP {status}: {said}"
-    return error_line(error)
+    return error_line(link if is_of(error, LIBRARIES) else error)
 
 
 def _stated(error: NotApplied, now: float) -> Classified:

@@ -151,6 +151,7 @@ CLIENT_ERRORS: Final[dict[tuple[str, str], Answer]] = {
             "ServerTimeoutError": _NO_ANSWER,
             "ClientConnectionError": _LOST,
             "ClientPayloadError": _LOST,
+            "HttpProcessingError": _UNREADABLE,
             "TooManyRedirects": _LED_ON,
             "InvalidURL": _MISUSED,
         },
@@ -185,8 +186,14 @@ CLIENT_DEFAULTS: Final[dict[tuple[str, str], Answer]] = {
 
 
 def client_answer(error: BaseException) -> Answer | None:
-    """Look an exception of an HTTP client up."""
-    for name in names_of(error):
+    """Look an exception of an HTTP client up.
+
+    aiohttp reports an answer that is no HTTP as status 400; the status is made up, so it proves nothing.
+    """
+    names = names_of(error)
+    if ("aiohttp", "ClientResponseError") in names and error.__cause__ is not None:
+        names += names_of(error.__cause__)
+    for name in names:
         answer = CLIENT_ERRORS.get(name)
         if answer is not None:
             return answer

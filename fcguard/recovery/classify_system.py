@@ -98,6 +98,9 @@ _MCP_OTHER: Final = Answer(_E.TOOL_ERROR, "unknown", "the MCP server answered wi
 _MCP_NAMES: Final = frozenset({("mcp", "MCPError"), ("mcp", "McpError")})
 
 
+_STANDARD_MODULES: Final = frozenset({"builtins", "socket", "ssl"})
+
+
 def system_answer(error: BaseException) -> Answer | None:
     """Look up an error of the operating system, the standard library or a tool protocol; None for all others."""
     names = names_of(error)
@@ -108,12 +111,14 @@ def system_answer(error: BaseException) -> Answer | None:
         code = read(read(error, "error"), "code")
         return MCP_CODES.get(code, _MCP_OTHER) if isinstance(code, int) else _MCP_OTHER
     answer = _python_answer(error)
-    if answer is None or answer.proof != "unknown" or not isinstance(error, OSError):
+    if not isinstance(error, OSError) or type(error).__module__ not in _STANDARD_MODULES:
         return answer
-    if passed_exec(error):
-        return _NOT_STARTED
-    if passed_connect(error):
-        return _NO_CONNECTION_IN_TIME if answer.error_type == _E.TIMEOUT else _NO_CONNECTION
+    if answer is None or answer.proof == "unknown":
+        if passed_exec(error):
+            return _NOT_STARTED
+        if passed_connect(error):
+            is_late = answer is not None and answer.error_type == _E.TIMEOUT
+            return _NO_CONNECTION_IN_TIME if is_late else _NO_CONNECTION
     return answer
 
 

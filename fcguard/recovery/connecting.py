@@ -15,6 +15,8 @@ CONNECTING: Final[frozenset[tuple[str, str]]] = frozenset(
         ("http.client", "connect"),
         ("http.client", "_tunnel"),
         ("urllib3.util.connection", "create_connection"),
+        ("urllib3.connection", "connect"),
+        ("urllib3.connection", "_tunnel"),
         ("urllib3.connection", "_new_conn"),
         ("asyncio.base_events", "create_connection"),
         ("asyncio.unix_events", "create_unix_connection"),
@@ -40,10 +42,5 @@ def passed_connect(error: BaseException) -> bool:
 
 def passed_exec(error: BaseException) -> bool:
     """Answer whether an exception says that a program could not be started at all."""
-    last = None
-    for last in frames_of(error):
-        pass
-    return last is not None and (last.f_globals.get("__name__"), last.f_code.co_name) == (
-        "subprocess",
-        "_execute_child",
-    )
+    functions = [(frame.f_globals.get("__name__"), frame.f_code.co_name) for frame in frames_of(error)]
+    return functions[-1:] == [("subprocess", "_execute_child")]

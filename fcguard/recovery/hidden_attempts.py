@@ -122,33 +122,33 @@ def _told_by_value(link: BaseException) -> str | None:
     return None
 
 
-def read_only_request(links: Sequence[BaseException]) -> str | None:
+def read_only_request(path: Sequence[BaseException]) -> str | None:
     """Answer the method if the request that failed was one that only reads, else None.
 
-    A failed GET proves nothing about a POST that the tool may have sent before it, also as the target of a redirect.
+    A failed GET proves nothing about a POST that the tool may have sent before it, nor about one that was redirected to it: an
+    SDK's own exception then names the POST, and the one it wraps the GET.
+
+    Args:
+        path: the exception and what it wraps, outermost first.
     """
-    for link in links:
-        response = read(link, "response")
-        for holder in (read(link, "request"), read(response, "request"), read(link, "request_info")):
-            method = read(holder, "method")
-            if isinstance(method, str):
-                return method.upper() if method.upper() in SAFE_METHODS else None
-    for link in links:
-        methods = [method for frame in frames_of(link) if (method := _method_in(frame)) is not None]
-        if methods:
-            return methods[-1] if methods[-1] in SAFE_METHODS else None
-    return None
+    methods: list[Any] = []
+    for link in path:
+        holders = (read(link, "request"), read(read(link, "response"), "request"), read(link, "request_info"))
+        methods += [read(holder, "method") for holder in holders]
+        passed = [method for frame in frames_of(link) if (method := _method_in(frame)) is not None]
+        methods += passed[-1:]
+    return next((word for word in methods if isinstance(word, str) and word.upper() in SAFE_METHODS), None)
 
 
 def _method_in(frame: FrameType) -> str | None:
     module = frame.f_globals.get("__name__")
     if module in ("urllib3.connectionpool", "aiohttp.client", "http.client"):
         method = frame.f_locals.get("method")
-        return method.upper() if isinstance(method, str) else None
+        return method if isinstance(method, str) else None
     if module == "urllib.request":
         request = frame.f_locals.get("req")
         try:
-            return str(request.get_method()).upper() if request is not None else None
+            return str(request.get_method()) if request is not None else None
         except Exception:
             return None
     return None
