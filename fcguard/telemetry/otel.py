@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from contextvars import Token
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from opentelemetry.context import attach
+from opentelemetry.context import Context, attach, get_current
 from opentelemetry.trace import INVALID_SPAN, Tracer, get_current_span, set_span_in_context
 
 from fcguard.errors import ConfigurationError
@@ -27,11 +28,12 @@ from fcguard.telemetry.spans import (
     OpenSpan,
     RootSpan,
     add_result,
+    call_attributes,
     enrich,
     is_host,
+    leave,
     link_to,
     name_call,
-    start,
 )
 
 if TYPE_CHECKING:
@@ -160,10 +162,11 @@ class OtelObserver:
 
     def call_ended(self, call: Call) -> None:
         """Write down how the call ended, and close its span."""
-        root = call.observed
+        held = call.observed
+        root = held if type(held) is RootSpan else None
         try:
             instruments = self._meters()
-            if root is None and instruments is None:
+            if instruments is None and root is None:
                 return
             result = None if call.result is UNFILLED else call.result
             outcome: Outcome = "failed" if result is None else outcome_of(result)
@@ -174,22 +177,19 @@ class OtelObserver:
                 if root is None or root.token is not None:  # the host measures its own span
                     agent = None if call.context is UNFILLED else call.context.agent
                     instruments.record_duration(result.duration_ms / 1000, facts.name, error, agent)
-            if root is not None and root.is_recording:
+            if root is not None:
                 self._describe(root, call, result, outcome, error)
         except Exception as fault:
             self._swallow(fault)
         finally:
-            if root is not None:
+            if held is not None:
                 call.observed = None
-                try:
-                    root.close()
-                except Exception as fault:
-                    self._swallow(fault)
+                self._leave(held)
 
     def attempt_started(self, call: Call, attempt: Attempt) -> None:
         """Open the attempt's span and make it current, so that the tool's own spans hang below it."""
         root = call.observed
-        if root is None or not root.is_recording or self._detail == "call":
+        if type(root) is not RootSpan or self._detail == "call":
             return
         try:
             facts = self._facts_of(call.tool)
@@ -198,7 +198,7 @@ class OtelObserver:
                 attributes[names.ATTEMPT_DELAY] = float(attempt.delay)
             if attempt.timeout is not None:
                 attributes[names.ATTEMPT_TIMEOUT] = float(attempt.timeout)
-            span = start(root.tracer, facts.attempt_name, attributes)
+            span = root.tracer.start_span(facts.attempt_name, attributes=attributes)
             child = attempt.observed = OpenSpan(span, (names.ATTEMPT_EFFECT, "unknown"))
             root.children.append(child)
         except Exception as error:
@@ -208,7 +208,7 @@ class OtelObserver:
         """Write down how the attempt ended, and close its span."""
         root, child = call.observed, attempt.observed
         attempt.observed = None
-        if child is None or root is None:
+        if child is None or type(root) is not RootSpan:
             return
         try:
             if attempt.effect != self._facts_of(call.tool).expected:  # what is as expected stands there already
@@ -223,10 +223,10 @@ class OtelObserver:
     def recovery_started(self, call: Call, action: str) -> None:
         """Open the recovery's span and make it current, so that child calls hang below it."""
         root = call.observed
-        if root is None or not root.is_recording or self._detail == "call":
+        if type(root) is not RootSpan or self._detail == "call":
             return
         try:
-            span = start(root.tracer, names.RECOVER_SPAN, {names.RECOVERY_ACTION: _word(action)})
+            span = root.tracer.start_span(names.RECOVER_SPAN, attributes={names.RECOVERY_ACTION: _word(action)})
             root.children.append(OpenSpan(span, (names.RECOVERY_OUTCOME, "interrupted")))
         except Exception as error:
             self._swallow(error)
@@ -240,7 +240,7 @@ class OtelObserver:
                 with instruments.lock:
                     tool = self._facts_of(call.tool).name
                     instruments.recoveries.cell(tool, _word(action), _word(outcome))[0] += 1
-            if root is None:
+            if type(root) is not RootSpan:
                 return
             child = root.innermost(names.RECOVERY_OUTCOME)
             if child is not None:
@@ -252,7 +252,7 @@ class OtelObserver:
     def stage(self, call: Call, name: str, started: float, ended: float) -> None:
         """Write a span for a step that is over: counts and codes, no values."""
         root = call.observed
-        if root is None or not root.is_recording or self._detail != "stages":
+        if type(root) is not RootSpan or self._detail != "stages":
             return
         try:
             below = set_span_in_context(root.span)  # not below the attempt, which is still current in the step `result`
@@ -272,25 +272,34 @@ class OtelObserver:
 
     def _open(self, call: Call, tracer: Tracer, origin: Any) -> None:
         facts = self._facts_of(call.tool)
-        attributes = {**facts.attributes, names.REQUEST_ID: call.request_id, names.PURPOSE: call.purpose}
-        call_id = call.proposal.call_id
-        if call_id:
-            attributes[names.TOOL_CALL_ID] = call_id[:256]
-        current = get_current_span()
+        context = get_current()
+        current = get_current_span(context)
         if (
             current is not INVALID_SPAN
             and call.purpose == "primary"
             and current.is_recording()
             and is_host(current, call)
         ):
-            enrich(current, attributes)
+            enrich(current, facts.attributes | call_attributes(call))
             name_call(call, current.get_span_context())
             call.observed = RootSpan(tracer, current, facts, None)
             return
         links = link_to(origin) if type(origin) is Origin else None
-        span = start(tracer, facts.span_name, attributes, links)
+        # What differs from call to call is added at the end, if the span is recorded at all.
+        span = tracer.start_span(facts.span_name, context, attributes=facts.attributes, links=links)
         name_call(call, span.get_span_context())
-        call.observed = RootSpan(tracer, span, facts, attach(set_span_in_context(span)))
+        token = attach(set_span_in_context(span, context))
+        # Of a span that is sampled out, all that matters is how to leave it.
+        call.observed = RootSpan(tracer, span, facts, token) if span.is_recording() else token
+
+    def _leave(self, held: RootSpan | Token[Context]) -> None:
+        if not isinstance(held, RootSpan):
+            leave(held)
+            return
+        try:
+            held.close()
+        except Exception as error:
+            self._swallow(error)
 
     def _describe(
         self,
@@ -302,6 +311,8 @@ class OtelObserver:
     ) -> None:
         span, facts = root.span, self._facts_of(call.tool)
         attributes: dict[str, Any] = {names.OUTCOME: outcome, names.ATTEMPTS: _attempts_of(call, result)}
+        if root.token is not None:
+            attributes |= call_attributes(call)
         if facts is not root.facts:  # the name had to be folded, and is known since
             if root.token is None:
                 enrich(span, facts.attributes)

@@ -27,12 +27,12 @@ __all__ = [
     "OpenSpan",
     "RootSpan",
     "add_result",
+    "call_attributes",
     "enrich",
     "is_host",
     "leave",
     "link_to",
     "name_call",
-    "start",
 ]
 
 # The texts are constants: an exception's text may hold what the model sent.
@@ -100,18 +100,17 @@ class OpenSpan:
 
 
 class RootSpan:
-    """The span of a call while it is open.
+    """The span of a call while it is open; only a span that is recorded has one.
 
     Attributes:
         token: how to leave its context; None for a host's span, which is neither left nor ended.
         children: open spans below it, the innermost last.
     """
 
-    __slots__ = ("children", "facts", "is_recording", "span", "token", "tracer")
+    __slots__ = ("children", "facts", "span", "token", "tracer")
 
     def __init__(self, tracer: Tracer, span: Span, facts: Facts, token: Token[Context] | None) -> None:
         self.tracer, self.span, self.facts, self.token = tracer, span, facts, token
-        self.is_recording = span.is_recording()
         self.children: list[OpenSpan] = []
 
     def innermost(self, key: str) -> OpenSpan | None:
@@ -144,11 +143,13 @@ def leave(token: Token[Context]) -> None:
         pass
 
 
-def start(tracer: Tracer, name: str, attributes: dict[str, Any], links: list[Link] | None = None) -> Span:
-    """Start a span that never writes an exception down by itself."""
-    return tracer.start_span(
-        name, attributes=attributes, links=links, record_exception=False, set_status_on_exception=False
-    )
+def call_attributes(call: Call) -> dict[str, Any]:
+    """Answer what a call's span says of the call itself, whatever comes of it."""
+    attributes: dict[str, Any] = {names.REQUEST_ID: call.request_id, names.PURPOSE: call.purpose}
+    call_id = call.proposal.call_id
+    if call_id:
+        attributes[names.TOOL_CALL_ID] = call_id[:256]
+    return attributes
 
 
 def name_call(call: Call, context: SpanContext) -> None:
@@ -161,6 +162,8 @@ def is_host(span: Span, call: Call) -> bool:
     """Answer whether the host has opened this span for the very tool call, and no other governed call has taken it."""
     attributes = getattr(span, "attributes", None)
     if not attributes or attributes.get(names.OPERATION_NAME) != names.EXECUTE_TOOL or names.REQUEST_ID in attributes:
+        return False
+    if getattr(getattr(span, "instrumentation_scope", None), "name", None) == names.SCOPE:
         return False
     name = call.proposal.tool if call.tool is None else call.tool.name
     return attributes.get(names.TOOL_NAME) == name or getattr(span, "name", None) == f"{names.EXECUTE_TOOL} {name}"

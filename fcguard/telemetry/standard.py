@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fcguard.telemetry.log import LogObserver
-from fcguard.telemetry.observer import Observers
 from fcguard.telemetry.otel import OtelObserver
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
+    from fcguard.model.call import Attempt, Call
     from fcguard.model.secrets import Redactor
     from fcguard.telemetry.content import Capture
     from fcguard.telemetry.otel import SpanDetail
@@ -19,19 +19,46 @@ if TYPE_CHECKING:
 __all__ = ["StandardObserver", "default_observer"]
 
 
-class StandardObserver(Observers):
-    """OpenTelemetry and log lines together; the line is written while the call's span is still current.
+class StandardObserver:
+    """OpenTelemetry and log lines together; a line is written while the span that it belongs to is still current.
 
     Attributes:
         otel: spans and metrics; has `watch_unresolved` and `evidence_written` for whoever owns the ledger.
         log: the lines.
     """
 
-    __slots__ = ("log", "otel")
+    __slots__ = ("attempt_started", "call_started", "log", "otel", "recovery_started")
 
     def __init__(self, otel: OtelObserver, log: LogObserver) -> None:
         self.otel, self.log = otel, log
-        super().__init__(otel, log)
+        # Lines come at the end only: the beginnings are those of OpenTelemetry, without a detour.
+        self.call_started, self.attempt_started = otel.call_started, otel.attempt_started
+        self.recovery_started = otel.recovery_started
+
+    @property
+    def wants_stages(self) -> bool:
+        """Whether one of them wants the stages."""
+        return self.otel.wants_stages or self.log.wants_stages
+
+    def call_ended(self, call: Call) -> None:
+        """Write the line, then close the span."""
+        self.log.call_ended(call)
+        self.otel.call_ended(call)
+
+    def attempt_ended(self, call: Call, attempt: Attempt) -> None:
+        """Write the line, then close the span."""
+        self.log.attempt_ended(call, attempt)
+        self.otel.attempt_ended(call, attempt)
+
+    def recovery_ended(self, call: Call, action: str, outcome: str) -> None:
+        """Write the line, then close the span."""
+        self.log.recovery_ended(call, action, outcome)
+        self.otel.recovery_ended(call, action, outcome)
+
+    def stage(self, call: Call, name: str, started: float, ended: float) -> None:
+        """Write the line and the span."""
+        self.log.stage(call, name, started, ended)
+        self.otel.stage(call, name, started, ended)
 
 
 def default_observer(
