@@ -1,9 +1,7 @@
-"""What one process has open of a SQLite ledger: the writer with its connection, and idle connections for readers."""
+"""What one process has open of a SQLite ledger."""
 
 from __future__ import annotations
 
-import logging
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,26 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from fcguard.errors import StoreCorrupt, StoreError, StoreUnavailable
-from fcguard.stores.base import Answer, Command
+from fcguard.errors import StoreUnavailable
+from fcguard.stores import sqlite_owners, sqlite_retention, sqlite_rows
+from fcguard.stores.base import Answer, CallQuery, Command, Gap, Head, StoredCall, StoredEvent
 from fcguard.stores.batch import Batch
 from fcguard.stores.gate import Gate
-from fcguard.stores.judge import is_in_flight
-from fcguard.stores.owner import Owner, this_owner
-from fcguard.stores.recoverable import Drained
+from fcguard.stores.owner import Owner
+from fcguard.stores.recoverable import Claim, Pruned
+from fcguard.stores.session import Session, failure
 from fcguard.stores.spool import Spool
-from fcguard.stores.sqlite_owners import register, renew, retire
-from fcguard.stores.sqlite_rows import SQLiteView, flush, read_call_events
 from fcguard.stores.sqlite_schema import Connector, begin, connect, translate
-from fcguard.stores.writer import Writer
 
-__all__ = ["Options", "Session", "Synchronous"]
+__all__ = ["Options", "SQLiteSession", "Synchronous"]
 
 T = TypeVar("T")
 
 Synchronous = Literal["FULL", "EXTRA", "NORMAL"]
-
-_log = logging.getLogger("fcguard.stores")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +40,8 @@ class Options:
     connector: Connector
 
 
-class Session:
-    """The connections of one process to one ledger.
+class SQLiteSession(Session[sqlite3.Connection]):
+    """The connections of one process to one ledger: one that writes, and idle ones for readers.
 
     Everything that touches a connection goes through the gate: SQLite keeps its file locks per process, so a connection
     that is open while the process forks makes the child believe in locks that only the parent holds. Before a fork the gate
@@ -55,20 +49,12 @@ class Session:
     """
 
     def __init__(self, options: Options, spool: Spool) -> None:
-        self.pid = os.getpid()
-        self.options, self.path, self.spool = options, options.path, spool
-        self.owner: Owner = this_owner(options.clock())
-        self.gate = Gate()
+        self._options, self._path = options, options.path
+        self._gate = Gate()
         self._readers: list[sqlite3.Connection] = []
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
-        self._is_registered = False
-        self._must_drain = True
-        self._in_flight: set[str] = set()
-        name = f"fcguard-ledger-{Path(self.path).name}"
-        self.writer = Writer(self._commit, self._end, name=name, beat=self.beat, interval=options.lease / 3)
-
-    # Reading
+        super().__init__(Path(options.path).name, lease=options.lease, spool=spool, now=options.clock())
 
     def read(self, reader: Callable[[sqlite3.Connection], T]) -> T:
         """Run a function on an idle connection.
@@ -76,173 +62,28 @@ class Session:
         Raises:
             StoreError: the ledger cannot be read.
         """
-        with self.gate:
+        with self._gate:
             connection = self._reader()
             try:
                 result = reader(connection)
             except sqlite3.Error as error:
                 connection.close()
-                raise translate(error, self.path) from error
+                raise translate(error, self._path) from error
             except BaseException:
                 connection.close()
                 raise
             self._readers.append(connection)
             return result
 
-    def _reader(self) -> sqlite3.Connection:
-        try:
-            return self._readers.pop()
-        except IndexError:
-            return self._connect()
-
-    def _connect(self) -> sqlite3.Connection:
-        options = self.options
-        try:
-            return connect(
-                self.path,
-                synchronous=options.synchronous,
-                busy_timeout=options.busy_timeout,
-                create=options.create,
-                connector=options.connector,
-            )
-        except sqlite3.Error as error:
-            raise translate(error, self.path) from error
-
-    # Life
-
-    def stop(self) -> None:
-        """Commit what is queued and close everything."""
-        self.writer.stop()
-        self.pause()
-        self.gate.open()
-
-    def pause(self) -> None:
-        """Shut the gate and close every connection."""
-        self.gate.shut()
-        self._disconnect()
-        while self._readers:
-            self._readers.pop().close()
-
-    def spooled(self) -> None:
-        """Have the spool drained after the next commit that succeeds."""
-        self._must_drain = True
-
-    def drain(self) -> Drained:
-        """Write what is spooled (on the writer's thread)."""
-        self._must_drain = False
-        outcome = self.spool.drain(
-            self._alone,
-            lambda request_id: self.read(lambda c: read_call_events(c, request_id)),
-        )
-        for name, reason in outcome.failed.items():
-            self._must_drain = True
-            _log.warning("the spooled outcome %r was not written: %s", name, reason)
-        return outcome
-
-    def on_writer(self, job: Callable[[], T]) -> T:
-        """Run a job on the writer's thread, after what is queued, and answer what it returns or raise what it raises."""
-        result: T = self.writer.run(job)
-        return result
-
-    def erase(self, write: Callable[[sqlite3.Connection, float], T]) -> T:
-        """Run a function that deletes, so that neither the file nor its log keeps the bytes (on the writer's thread)."""
-        with self.gate, self._translated():
-            self._writable().execute("PRAGMA secure_delete=ON")
-        result = self.transact(write)
-        with self.gate, self._translated():
-            connection = self._writable()
-            connection.execute("PRAGMA secure_delete=OFF")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return result
-
-    def beat(self) -> None:
-        """Say that this process lives, and renew the leases of the calls it works on."""
-        if self._in_flight:
-            self.transact(lambda connection, now: renew(connection, self.owner.id, now, self.options.lease))
-
-    def _end(self) -> None:
-        try:
-            if self._is_registered and self._connection is not None:
-                self.transact(lambda connection, now: retire(connection, self.owner.id, now))
-        except StoreError as error:
-            _log.warning("the ledger was not told that this process ends: %s", error)
-        with self.gate:
-            self._disconnect()
-
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-    # Writing, on the writer's thread
-
-    def _commit(self, commands: Sequence[Command]) -> Sequence[Answer | BaseException]:
-        if self._must_drain and not self._is_registered:
-            self.drain()  # outcomes of earlier processes come before any question of this one
-        answers = self._commit_together(commands)
-        if self._must_drain:
-            self.drain()
-        return answers
-
-    def _commit_together(self, commands: Sequence[Command]) -> Sequence[Answer | BaseException]:
-        try:
-            return self._apply(commands, careful=False)
-        except (StoreUnavailable, StoreCorrupt):
-            raise
-        except StoreError:
-            # One command is at fault (an id that exists, a value no column takes): each on its own, so that only it fails.
-            return [self._alone(command) for command in commands]
-
-    def _alone(self, command: Command) -> Answer | BaseException:
-        try:
-            return self._apply([command], careful=True)[0]
-        except StoreError as error:
-            return error
-
-    def _apply(self, commands: Sequence[Command], *, careful: bool) -> list[Answer | BaseException]:
-        def write(connection: sqlite3.Connection, batch: Batch, now: float) -> list[Answer | BaseException]:
-            answers: list[Answer | BaseException] = [batch.apply(command) for command in commands]
-            flush(connection, batch)
-            return answers
-
-        return self.write_batch(write, careful=careful)
-
-    def write_batch(self, write: Callable[[sqlite3.Connection, Batch, float], T], *, careful: bool = True) -> T:
-        """Run a function inside one durable transaction, with a working copy that it fills and flushes."""
-        batches: list[Batch] = []
-
-        def run(connection: sqlite3.Connection, now: float) -> T:
-            batches.append(Batch(SQLiteView(connection), self.owner.id, now, lease=self.options.lease, careful=careful))
-            return write(connection, batches[0], now)
-
-        result = self.transact(run)
-        self._note_in_flight(batches[0])
-        return result
-
-    def _note_in_flight(self, batch: Batch) -> None:
-        """Remember which calls this process works on, once their transaction is committed."""
-        for rows in (batch.created, batch.changed):
-            for request_id, row in rows.items():
-                if row.is_entered:
-                    continue
-                if is_in_flight(row.state, row.next_at) and row.owner == self.owner.id:
-                    self._in_flight.add(request_id)
-                else:
-                    self._in_flight.discard(request_id)
-
     def transact(self, write: Callable[[sqlite3.Connection, float], T]) -> T:
-        """Run a function inside one durable transaction, on the writer's thread; it gets the connection and the time.
-
-        Raises:
-            StoreError: nothing was written.
-        """
-        with self.gate, self._translated():
+        """Run a function in one durable transaction; see `Session.transact`."""
+        with self._gate, self._translated():
             connection = self._writable()
-            begin(connection, self.options.busy_timeout)
+            begin(connection, self._options.busy_timeout)
             try:
-                now = self.options.clock()
+                now = self._options.clock()
                 if not self._is_registered:
-                    register(connection, self.owner, now)
+                    sqlite_owners.register(connection, self.owner, now)
                 result = write(connection, now)
                 connection.execute("COMMIT")
             except BaseException:
@@ -251,25 +92,143 @@ class Session:
             self._is_registered = True
             return result
 
+    def make_batch(self, connection: sqlite3.Connection, now: float, *, careful: bool) -> Batch:
+        """Make the working copy of a transaction."""
+        view = sqlite_rows.SQLiteView(connection)
+        return Batch(view, self.owner.id, now, lease=self.lease, careful=careful)
+
+    def apply(
+        self, connection: sqlite3.Connection, batch: Batch, commands: Sequence[Command]
+    ) -> list[Answer | BaseException]:
+        """Apply commands to a working copy and write it."""
+        answers: list[Answer | BaseException] = [batch.apply(command) for command in commands]
+        sqlite_rows.flush(connection, batch)
+        return answers
+
+    def get(self, request_id: str) -> StoredCall | None:
+        """Answer the row of a call."""
+        return self.read(lambda connection: sqlite_rows.read_one(connection, request_id))
+
+    def call_events(self, request_id: str) -> list[StoredEvent]:
+        """Answer the events of a call."""
+        return self.read(lambda connection: sqlite_rows.read_call_events(connection, request_id))
+
+    def pages_of_events(self, task_id: str | None) -> Iterator[list[StoredEvent]]:
+        """Yield pages of events in chain order."""
+        return sqlite_rows.pages_of_events(self.read, task_id)
+
+    def pages_of_calls(self, query: CallQuery) -> Iterator[list[StoredCall]]:
+        """Yield pages of calls, newest first."""
+        return sqlite_rows.pages_of_calls(self.read, query)
+
+    def heads(self) -> list[Head]:
+        """Answer the last event of every task."""
+        return self.read(sqlite_rows.read_heads)
+
+    def gaps(self) -> list[Gap]:
+        """Answer the ranges of events that were pruned."""
+        return self.read(sqlite_rows.read_gaps)
+
+    def owners(self) -> list[Owner]:
+        """Answer the known processes."""
+        return self.read(sqlite_owners.read_owners)
+
+    def claim(self, limit: int, lease: float) -> list[Claim]:
+        """Take over calls that nobody works on."""
+        return self.write_batch(
+            lambda connection, batch, now: sqlite_owners.claim(
+                connection, batch, self.owner, now, limit=limit, lease=lease
+            )
+        )
+
+    def renew(self) -> None:
+        """Renew the leases of this process's calls."""
+        self.transact(lambda connection, now: sqlite_owners.renew(connection, self.owner.id, now, self.lease))
+
+    def retire(self) -> None:
+        """Note that this process closed the ledger."""
+        if self._connection is not None:
+            self.transact(lambda connection, now: sqlite_owners.retire(connection, self.owner.id, now))
+
+    def prune(self, before: float) -> Pruned:
+        """Remove some calls that finished before a wall clock."""
+        return self.transact(lambda connection, now: sqlite_retention.prune(connection, before))
+
+    def put_blob(self, digest: str, kind: str, body: bytes) -> None:
+        """Keep bytes."""
+        self.transact(lambda connection, now: sqlite_retention.put_blob(connection, digest, kind, body, now))
+
+    def blob(self, digest: str) -> bytes | None:
+        """Answer kept bytes."""
+        return self.read(lambda connection: sqlite_retention.read_blob(connection, digest))
+
+    def erase_blob(self, digest: str) -> bool:
+        """Erase kept bytes, so that neither the file nor its log holds them any more."""
+        with self._gate, self._translated():
+            self._writable().execute("PRAGMA secure_delete=ON")
+        erased = self.transact(lambda connection, now: sqlite_retention.erase_blob(connection, digest))
+        with self._gate, self._translated():
+            connection = self._writable()
+            connection.execute("PRAGMA secure_delete=OFF")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return erased
+
+    def disconnect(self) -> None:
+        """Close every connection."""
+        self._gate.shut()
+        self._disconnect_writer()
+        while self._readers:
+            self._readers.pop().close()
+        self._gate.open()
+
+    def before_fork(self) -> None:
+        """Close every connection and let nobody open another one."""
+        self.disconnect()
+        self._gate.shut()
+
+    def after_fork(self) -> None:
+        """Let connections be opened again."""
+        self._gate.open()
+
+    def _reader(self) -> sqlite3.Connection:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        options = self._options
+        try:
+            return connect(
+                self._path,
+                synchronous=options.synchronous,
+                busy_timeout=options.busy_timeout,
+                create=options.create,
+                connector=options.connector,
+            )
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
+
+    def _disconnect_writer(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except StoreError:
-            raise
         except sqlite3.Error as error:
-            raise translate(error, self.path) from error
-        except Exception as error:  # a value that no column takes: too large an integer, a lone surrogate
-            raise StoreError(
-                f"the ledger {self.path!r} cannot hold the record: {type(error).__name__}: {error}"
-            ) from error
+            raise translate(error, self._path) from error
+        except Exception as error:
+            raise failure(error, self._path) from error.__cause__
 
     def _undo(self, connection: sqlite3.Connection) -> None:
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         except sqlite3.Error:
-            self._disconnect()  # which rolls back as well
+            self._disconnect_writer()  # which rolls back as well
 
     def _writable(self) -> sqlite3.Connection:
         connection = self._connection
@@ -282,15 +241,16 @@ class Session:
 
     def _check_file(self) -> None:
         """Refuse to write to a file that is no longer the one at the path: those records could not be found again."""
+        path = self._path
         try:
-            status = Path(self.path).stat()
+            status = Path(path).stat()
         except OSError as error:
             raise StoreUnavailable(
-                f"the ledger {self.path!r} was removed while open ({error.strerror}); put it back, or restart to begin a new one"
+                f"the ledger {path!r} was removed while open ({error.strerror}); put it back, or restart to begin a new one"
             ) from error
         if self._file is None:
             self._file = (status.st_dev, status.st_ino)
         elif self._file != (status.st_dev, status.st_ino):
             raise StoreUnavailable(
-                f"the ledger {self.path!r} was replaced while open; restart to use the file that is there now"
+                f"the ledger {path!r} was replaced while open; restart to use the file that is there now"
             )
