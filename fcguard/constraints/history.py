@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
-from fcguard.model.call import UNFILLED, Attempt, Call
+from fcguard.model.call import Attempt, Call
 from fcguard.model.failure import ErrorType, Violation
 
 __all__ = ["Step", "TaskHistory", "task_history"]
@@ -19,33 +19,34 @@ class Step:
     Attributes:
         request_id: which call.
         arguments: its frozen arguments.
-        state: `running` (an attempt or its recovery is under way), `done`, `unsure` (it may have taken effect), or `failed`.
+        state: `running` (an attempt is under way), `done`, `unsure` (it may have taken effect), or `failed`.
     """
 
-    __slots__ = ("_call", "_state", "arguments", "request_id")
+    __slots__ = ("_call", "_is_running", "arguments", "request_id")
 
     def __init__(self, call: Call) -> None:
         self.request_id, self.arguments = call.request_id, call.arguments
-        self._state: StepState = "running"
+        self._is_running = True
         self._call: Call | None = call
 
     def settle(self, attempt: Attempt | None) -> None:
         """Take how an attempt ended."""
+        self._is_running = False
         if attempt is not None and attempt.failure is None:
-            self._state, self._call = "done", None
+            self._call = None
 
     @property
     def state(self) -> StepState:
-        """Where the call stands now: recovery may have confirmed, retried or replaced what an attempt left open."""
+        """Where the call stands now: recovery may have confirmed, replaced or disproved what an attempt left open."""
+        if self._is_running:
+            return "running"
         call = self._call
         if call is None:
-            return self._state
-        result = call.result
-        if result is UNFILLED:
-            return "unsure" if any(attempt.effect == "unknown" for attempt in call.attempts) else "running"
-        self._state = "done" if result.success else "unsure" if result.effect == "unknown" else "failed"
-        self._call = None
-        return self._state
+            return "done"
+        if call.basis is not None and call.failure is None:
+            self._call = None
+            return "done"
+        return "unsure" if any(attempt.effect == "unknown" for attempt in call.attempts) else "failed"
 
 
 class TaskHistory:

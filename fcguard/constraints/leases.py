@@ -47,18 +47,29 @@ class Leases:
             The member; None if all are leased.
         """
         self._free_ended()
-        at = self._wall() if self._state.is_shared else now
-        until = at + max(self._seconds, 2 * (call.tool.timeout or 0.0) if call.tool is not None else 0.0)
-        entry = [call.request_id, until if self._state.is_shared else _NEVER]
+        is_shared = self._state.is_shared
+        at, until = now, _NEVER
+        if is_shared:
+            at = self._wall()
+            until = at + max(self._seconds, 2 * (call.tool.timeout or 0.0) if call.tool is not None else 0.0)
+        entry = [call.request_id, until]
 
         def lease(stored: dict[str, list[Any]] | None) -> tuple[dict[str, list[Any]] | None, str | None]:
-            leased = {member: held for member, held in (stored or {}).items() if held[1] > at}
+            if not stored:
+                leased = {}
+            elif is_shared:
+                leased = {member: held for member, held in stored.items() if held[1] > at}
+            else:
+                leased = stored.copy()
             member = preferred
             if member is None or member in leased:
-                member = next((other for other in members if other not in leased), None)
-            if member is not None:
-                leased[member] = entry
-            return leased or None, member
+                for member in members:
+                    if member not in leased:
+                        break
+                else:
+                    return leased or None, None
+            leased[member] = entry
+            return leased, member
 
         member = self._state.change(key, lease)
         if member is not None:
@@ -102,9 +113,12 @@ class Leases:
 
     def _release(self, key: str, member: str, holder: str) -> None:
         def free(stored: dict[str, list[Any]] | None) -> tuple[dict[str, list[Any]] | None, None]:
-            # A lease that lapsed may belong to somebody else by now.
-            leased = {name: held for name, held in (stored or {}).items() if name != member or held[0] != holder}
-            return leased or None, None
+            held = None if stored is None else stored.get(member)
+            if stored is None or held is None or held[0] != holder:
+                return stored, None  # it lapsed, and may belong to somebody else by now
+            left = stored.copy()
+            del left[member]
+            return left or None, None
 
         self._state.change(key, free)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Callable, Hashable
 from math import isfinite
 from typing import Any
@@ -52,12 +52,14 @@ class RateLimit:
         key = state_key("rate", self.name, None if self._key is None else self._key(call))
 
         def take(stored: list[float] | None) -> tuple[list[float], float | None]:
-            times = stored or []
-            recent = times[bisect_right(times, at - self.seconds) :]
+            if not stored:
+                return [at], None
+            gone = bisect_right(stored, at - self.seconds)
+            recent = stored[gone:] if gone else stored.copy()
             if len(recent) >= self.limit:
                 return recent, recent[-self.limit] + self.seconds - at
-            # Clocks of processes may differ a little; the list stays sorted.
-            return sorted([*recent, at]), None
+            insort(recent, at)  # the clocks of processes may differ a little; the list stays sorted
+            return recent, None
 
         left = self._state.change(key, take)
         if left is None:

@@ -15,6 +15,7 @@ from fcguard.constraints import (
     AttemptBudget,
     CircuitBreaker,
     Concurrency,
+    ConflictsWith,
     DependencyHealth,
     Freeze,
     LoopDetection,
@@ -22,9 +23,12 @@ from fcguard.constraints import (
     RateLimit,
     ResourcePool,
     RetryTokenBucket,
+    StepOrder,
     task_budget,
+    task_history,
 )
 from fcguard.model.context import Budget
+from fcguard.model.outcome import Applied, NotApplied
 
 
 @pytest.fixture
@@ -204,3 +208,26 @@ def test_an_abandoned_thread_keeps_its_place(make_guard: Any) -> None:
     while not result.success and time.monotonic() < until:
         result = slow(wait=False)
     assert result.success
+
+
+def test_order_and_conflicts_over_whole_calls(make_guard: Any) -> None:
+    guard, world = make_guard(constraints=[task_history]), []
+
+    def there(call: Any) -> Any:
+        return Applied({"order_id": "A1"}) if world else NotApplied()
+
+    @guard.tool(effect="write", confirm=there, retry=1, constraints=[ConflictsWith("cancel", earlier=True)])
+    def create(order_id: str) -> str:
+        world.append(order_id)
+        raise TimeoutError
+
+    @guard.tool(effect="write", constraints=[StepOrder(["create"], same=["order_id"])])
+    def cancel(order_id: str) -> str:
+        return order_id
+
+    with guard.task("order"):
+        early = cancel(order_id="A1")
+        assert (early.error_type, early.next_action, early.attempts) == ("PRECONDITION_FAILED", "choose_tool", 0)
+        assert create(order_id="A1").outcome_basis == "confirmed"
+        assert cancel(order_id="A1").success
+        assert create(order_id="A2").error_type == "CONFLICT"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,11 +24,7 @@ class Flow:
         refused = constraint.admit(call, 0) if constraint is not None else None
         if refused is not None:
             task_history.settle(call, None, 0)
-            self.end(call, success=False)
         return call, refused
-
-    def end(self, call: Any, *, success: bool = True, effect: str = "none") -> None:
-        call.result = SimpleNamespace(success=success, effect=effect)
 
     def run(self, tool: str, *, error: str | None = None, effect_state: str = "none", **options: Any) -> Any:
         call, _ = self.begin(tool, **options)
@@ -73,22 +68,21 @@ def test_another_task_does_not_count(flow: Flow, make_task: Any) -> None:
 
 def test_a_failed_step_does_not_count_and_an_open_one_is_said_to_be_open(flow: Flow) -> None:
     order = StepOrder(["create"])
-    failed = flow.run("create", error="TOOL_ERROR")
-    assert flow.begin("pay", order)[1].next_action == "retry_later", "its recovery is not over"
-    flow.end(failed, success=False)
+    running, _ = flow.begin("create")
+    assert flow.begin("pay", order)[1].next_action == "retry_later"
+    task_history.settle(running, flow.make_attempt(running, error_type="TOOL_ERROR"), 0)
     assert flow.begin("pay", order)[1].next_action == "choose_tool"
     unsure = flow.run("create", error="UNCERTAIN_RESULT", effect_state="unknown")
     assert flow.begin("pay", order)[1].next_action == "confirm_state"
-    flow.end(unsure, effect="applied")
+    unsure.basis = "confirmed"
     assert flow.begin("pay", order)[1] is None, "a confirmation found it"
 
 
 @pytest.mark.parametrize(("effect", "action"), [("unknown", "confirm_state"), ("not_applied", "choose_tool")])
 def test_what_recovery_found_out_stands(flow: Flow, effect: str, action: str) -> None:
     call = flow.run("create", error="UNCERTAIN_RESULT", effect_state="unknown")
-    flow.end(call, success=False, effect=effect)
-    for _ in range(2):
-        assert flow.begin("pay", StepOrder(["create"]))[1].next_action == action
+    call.attempts[-1].effect = effect
+    assert flow.begin("pay", StepOrder(["create"]))[1].next_action == action
 
 
 def test_the_same_order_has_to_be_meant(flow: Flow) -> None:
@@ -140,7 +134,7 @@ def test_a_refused_call_is_no_running_one(flow: Flow) -> None:
 
 def test_many_failed_calls_are_not_kept(flow: Flow) -> None:
     for _ in range(50):
-        flow.end(flow.run("a", error="TOOL_ERROR"), success=False)
+        flow.run("a", error="TOOL_ERROR")
     assert len(list(task_history.steps(flow.begin("b")[0], "a"))) <= 1
 
 
