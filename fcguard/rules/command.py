@@ -98,7 +98,7 @@ class _Shell(ParameterRule):
             return f"runs {words[0][:40]!r} with words that are not on the list; allowed: {listed}"
         option = hazardous(words[0], words[1:])
         if option is not None:
-            return f"runs {words[0]!r} with {option[:40]!r}, by which it can write files or run other commands"
+            return f"runs {words[0]!r} with {option.partition('=')[0][:40]!r}, by which it can write files or run other commands"
         if words[0].rsplit("/", 1)[-1] in HAZARDS and any(words[index][0] in "*?[" for index in command.globs):
             return f"gives {words[0]!r} file names that could be read as options; write './*' instead of '*'"
         return None

@@ -56,38 +56,50 @@ def sql(
         ConfigurationError: an option is none of these.
         MissingExtraError: sqlglot is not installed.
     """
-    try:
-        from fcguard.rules import sql_reading  # imported here, for it needs the extra
-    except ImportError:
-        raise MissingExtraError("sqlglot", "sql") from None
-    kinds = _words(allow, "allow")
-    if not kinds or not kinds <= sql_reading.KINDS:
-        raise ConfigurationError(f"sql: allow={sorted(kinds)!r}: use {', '.join(sorted(sql_reading.KINDS))}")
-    if dialect is not None and not sql_reading.is_dialect(dialect):
+    reading = _reading()
+    if dialect is not None and not reading.is_dialect(dialect):
         raise ConfigurationError(
             f"sql: sqlglot knows no dialect {dialect!r}; 'postgres', 'mysql', 'tsql', 'sqlite' are some that it knows"
         )
-    bound = (
-        (_BOUNDABLE if require_bound else frozenset())
-        if isinstance(require_bound, bool)
-        else _words(require_bound, "require_bound")
-    )
-    if not bound <= _BOUNDABLE:
-        raise ConfigurationError(
-            f"sql: require_bound={sorted(bound)!r}: use True, False or {', '.join(sorted(_BOUNDABLE))}"
-        )
     if isinstance(max_limit, bool) or not isinstance(max_limit, int) or max_limit < 1:
         raise ConfigurationError(f"sql: max_limit must be a whole number of at least 1, got {max_limit!r}")
-    limits = sql_reading.SqlLimits(
-        kinds,
+    limits = reading.SqlLimits(
+        _kinds(allow, reading.KINDS),
         dialect.lower() if dialect else None,
-        bound,
+        _boundable(require_bound),
         max_limit,
         tuple(sorted(_words(forbid_functions, "forbid_functions"))),
         tuple(sorted(_words(allow_functions, "allow_functions"))),
         None if tables is None else _words(tables, "tables"),
     )
     return _Sql(selectors(parameters or ("sql",), "sql"), limits)
+
+
+def _reading() -> Any:
+    try:
+        from fcguard.rules import sql_reading  # imported here, for it needs the extra
+    except ImportError:
+        raise MissingExtraError("sqlglot", "sql") from None
+    sql_reading.silence_parser()
+    return sql_reading
+
+
+def _kinds(allow: Iterable[str], known: frozenset[str]) -> frozenset[str]:
+    kinds = _words(allow, "allow")
+    if not kinds or not kinds <= known:
+        raise ConfigurationError(f"sql: allow={sorted(kinds)!r}: use {', '.join(sorted(known))}")
+    return kinds
+
+
+def _boundable(given: bool | Iterable[str]) -> frozenset[str]:
+    if isinstance(given, bool):
+        return _BOUNDABLE if given else frozenset()
+    kinds = _words(given, "require_bound")
+    if not kinds <= _BOUNDABLE:
+        raise ConfigurationError(
+            f"sql: require_bound={sorted(kinds)!r}: use True, False or {', '.join(sorted(_BOUNDABLE))}"
+        )
+    return kinds
 
 
 def _words(given: Iterable[str], option: str) -> frozenset[str]:
