@@ -15,7 +15,7 @@ from fcguard.arguments.signature import Converter
 from fcguard.errors import DuplicateToolError
 from fcguard.model.call import Call, Purpose
 from fcguard.model.failure import ErrorType, Failure
-from fcguard.model.secrets import PLAIN_REDACTOR, Redactor, secret_properties
+from fcguard.model.secrets import PLAIN_REDACTOR, Redactor, may_hold_secrets, secret_properties
 from fcguard.model.tool import Retry, Tool
 from fcguard.recovery.backoff import retry_policy
 from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
@@ -102,6 +102,8 @@ class Prepared:
     policy: Retry = field(init=False)
     redactor: Redactor = field(init=False)
     secrets: frozenset[str] = field(init=False)
+    may_hold_secrets: bool = field(init=False)
+    checks: tuple[Any, ...] = field(init=False)
     passed: tuple[str, ...] = field(init=False)
     all_passed: Verdict = field(init=False)
     needs_approval: bool = field(init=False)
@@ -111,7 +113,9 @@ class Prepared:
         self.policy = retry_policy(self.tool)
         self.secrets = secret_properties(self.tool.parameters, self.tool.redact)
         self.redactor = Redactor(self.secrets) if self.secrets else PLAIN_REDACTOR
+        self.may_hold_secrets = may_hold_secrets(self.tool.parameters, self.secrets)
         self.passed = tuple(rule.name for rule in self.rules)
+        self.checks = tuple(rule.check for rule in self.rules)
         self.all_passed = Verdict(self.passed)
         tool = self.tool
         self.needs_approval = tool.approval != "never" and (tool.approval is not None or tool.effect == "destructive")

@@ -46,6 +46,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _FIRST_RULES = (tool_allowed, not_forbidden, write_permitted)
+_REMEMBERED_TASKS = 1024
 _NO_ARGUMENTS: Mapping[str, Any] = {}
 _PREFIXES = ("functions.", "tools.", "default_api:", "default_api.")
 
@@ -113,6 +114,7 @@ class Guard:
         clock = clock if clock is not None else SystemClock()
         self._wall, self._clock = clock.now, clock.monotonic
         self._tools = Toolbox(tuple(prefixes))
+        self._running: dict[str, Task] = {}
         self._parts = GuardParts(_FIRST_RULES, rules, constraints)
         self.store: Store = (
             store if store is not None else SQLiteStore(os.environ.get("FCGUARD_LEDGER") or Path(".fcguard/ledger.db"))
@@ -195,13 +197,13 @@ class Guard:
 
             async def governed(*args: Any, **keywords: Any) -> Any:
                 call = self._from_code(prepared, args, keywords)
-                return (await govern(call, self._config, self._aio)).result
+                return (await govern(call, self._config, self._aio)).take_result()
 
         else:
 
             def governed(*args: Any, **keywords: Any) -> Any:  # type: ignore[misc]
                 call = self._from_code(prepared, args, keywords)
-                return drive(govern(call, self._config, self._io)).result
+                return drive(govern(call, self._config, self._io)).take_result()
 
         wrapper: Any = functools.update_wrapper(governed, fn) if hasattr(fn, "__name__") else governed
         wrapper.__wrapped__ = fn
@@ -317,13 +319,13 @@ class Guard:
         Returns:
             The envelope, always.
         """
-        return drive(govern(self._open(Intent(name, arguments), context), self._config, self._io)).result
+        return drive(govern(self._open(Intent(name, arguments), context), self._config, self._io)).take_result()
 
     async def acall(
         self, name: str, arguments: Any = _NO_ARGUMENTS, *, context: TaskContext | None = None
     ) -> ToolResult[Any]:
         """Call a tool by name from async code; a sync tool runs in a worker thread unless it is declared `inline`."""
-        return (await govern(self._open(Intent(name, arguments), context), self._config, self._aio)).result
+        return (await govern(self._open(Intent(name, arguments), context), self._config, self._aio)).take_result()
 
     def run(self, intent: Intent, *, context: TaskContext | None = None) -> ToolResult[Any]:
         """Run a model's proposal from sync code.
@@ -341,7 +343,7 @@ class Guard:
         """Run all the calls of one model response, in order; two identical non-idempotent writes among them run once."""
         calls = self._turn(intents, context)
         return [
-            _said(call) if not call.proposal.call else drive(govern(call, self._config, self._io)).result
+            _said(call) if not call.proposal.call else drive(govern(call, self._config, self._io)).take_result()
             for call in calls
         ]
 
@@ -350,7 +352,7 @@ class Guard:
     ) -> list[ToolResult[Any]]:
         """Run all the calls of one model response from async code, in order; see `run_turn`."""
         return [
-            _said(call) if not call.proposal.call else (await govern(call, self._config, self._aio)).result
+            _said(call) if not call.proposal.call else (await govern(call, self._config, self._aio)).take_result()
             for call in self._turn(intents, context)
         ]
 
@@ -429,9 +431,23 @@ class Guard:
         task = CURRENT_TASK.get()
         return task.context if task is not None else TaskContext()
 
+    def _task_of(self, context: TaskContext) -> Task | None:
+        """Answer the counters of a task whose context is given call by call; those of the latest tasks are remembered."""
+        task_id = context.task_id
+        if not task_id:
+            return None
+        task = self._running.get(task_id)
+        if task is None:
+            if len(self._running) >= _REMEMBERED_TASKS:
+                self._running.pop(next(iter(self._running)), None)
+            task = self._running.setdefault(task_id, Task(context, self._clock()))
+        return task
+
     def _new_call(self, intent: Intent, purpose: Purpose, parent: Call | None, given: TaskContext | None) -> Call:
         now = self._wall()
         call = Call(new_request_id(now), intent, purpose, parent, given)
+        if purpose != "primary" and parent is not None:
+            parent.children = (*parent.children, call.request_id)
         call.started_at, call.started = now, self._clock()
         return call
 
@@ -445,7 +461,7 @@ class Guard:
         else:
             running = CURRENT.get()
             call = self._new_call(intent, "primary", running.call if running is not None else None, context)
-            task = call.task = CURRENT_TASK.get() if context is None else None
+            task = call.task = CURRENT_TASK.get() if context is None else self._task_of(context)
             call.step = step if step is not None else _next_step(task, context)
         if prepared is None and intent.tool.__class__ is str:
             prepared = self._tools.get(intent.tool)
@@ -455,7 +471,10 @@ class Guard:
 
     def _turn(self, intents: Iterable[Intent], context: TaskContext | None) -> list[Call]:
         step = _next_step(CURRENT_TASK.get() if context is None else None, context)
-        return [self._open(intent, context, step=step) for intent in intents]
+        calls = [self._open(intent, context, step=step) for intent in intents]
+        for call in calls:
+            call.turn = calls[0].request_id
+        return calls
 
     def _keep(self, call: Call, content: bytes, name: str, media_type: str, kind: str) -> Evidence:
         tool = call.tool.name if call.tool is not None else "_unknown"

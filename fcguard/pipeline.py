@@ -7,34 +7,29 @@ from fcguard.io import IO
 from fcguard.model.call import Call
 from fcguard.model.failure import Halt
 from fcguard.recovery.interruption import interrupted
-from fcguard.steps.context import assemble_context
-from fcguard.steps.execute import execute_tool
-from fcguard.steps.intent import read_intent
-from fcguard.steps.normalize import normalize_arguments
-from fcguard.steps.record import record_evidence
-from fcguard.steps.recover import recover_call
-from fcguard.steps.result import shape_result
-from fcguard.steps.validate import validate_call
+from fcguard.steps import PLAIN, watched
 
 __all__ = ["govern"]
 
 
 async def govern(call: Call, config: Config, io: IO) -> Call:
     """Take a call through the eight steps; it comes back with `call.result`, whatever happened on the way."""
-    config.observer.call_started(call)
+    observer = config.observer
+    observer.call_started(call)
+    step = watched(observer) if observer.wants_stages else PLAIN
     try:
-        await assemble_context(call, config, io)  # 1
-        await read_intent(call, config, io)  # 2
+        await step.context(call, config, io)  # 1
+        await step.intent(call, config, io)  # 2
         again = True
         while again:
             try:
-                await normalize_arguments(call, config, io)  # 3
-                await validate_call(call, config, io)  # 4
-                await execute_tool(call, config, io)  # 5
-                await shape_result(call, config, io)  # 6
+                await step.normalize(call, config, io)  # 3
+                await step.validate(call, config, io)  # 4
+                await step.execute(call, config, io)  # 5
+                await step.result(call, config, io)  # 6
             except Halt as halt:
                 call.halt = halt
-            again = await recover_call(call, config, io)  # 7
+            again = await step.recover(call, config, io)  # 7
     except Halt as halt:
         call.failure = halt.failure
     except BaseException as error:
@@ -42,6 +37,6 @@ async def govern(call: Call, config: Config, io: IO) -> Call:
         if not isinstance(error, Exception):
             raise
     finally:
-        await record_evidence(call, config, io)  # 8
-        config.observer.call_ended(call)
+        await step.record(call, config, io)  # 8
+        observer.call_ended(call)
     return call

@@ -7,24 +7,25 @@ import contextvars
 import functools
 import inspect
 import json
+import sys
 import tempfile
+import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fcguard.constraints.freeze import Freeze
-from fcguard.constraints.repeat import NoProgressRepeat
-from fcguard.rules.command import shell
-from fcguard.rules.hosts import hosts
-
 from fcguard import Environment, Goal, Guard, Intent, Retry, SQLiteStore, TaskContext, Tool, Usage
 from fcguard.approval.approvers import CallbackApprover
 from fcguard.approval.request import Decision
+from fcguard.constraints.freeze import Freeze
+from fcguard.constraints.repeat import NoProgressRepeat
 from fcguard.errors import DuplicateToolError, StoreUnavailable
 from fcguard.model.identity import digest_of, effect_key_of
 from fcguard.model.states import CallState
+from fcguard.rules.command import shell
 from fcguard.rules.database import sql
 from fcguard.rules.filesystem import paths
+from fcguard.rules.hosts import hosts
 from fcguard.stores.base import CallQuery, Enter, Event, Identity, Move, Open
 from fcguard.testing.clock import FakeClock
 
@@ -79,7 +80,8 @@ class CaseRun:
         self.results: list[Any] = []
         self.cancelled = False
         self.refused_at_registration: str | None = None
-        self.namespace: dict[str, Any] = {"__name__": "field_case"}
+        module = sys.modules["field_case"] = types.ModuleType("field_case")  # dataclasses look their module up
+        self.namespace: dict[str, Any] = vars(module)
         self.clock = FakeClock()
         self._states: list[str] = []
         self._events: list[dict[str, Any]] = []
@@ -175,7 +177,7 @@ class CaseRun:
                 self._enter(keywords)
 
             return tool
-        exec(source, self.namespace)
+        exec(compile(source, "<case>", "exec", dont_inherit=True), self.namespace)
         return self._counted(self.namespace["tool"])
 
     def _counted(self, fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -269,11 +269,19 @@ def test_a_write_that_never_left_is_sent_again(guard: Guard, mode: Mode) -> None
 
 
 def test_a_write_that_says_not_applied_is_believed(guard: Guard, mode: Mode) -> None:
-    script = Script(NotApplied("the account is closed"))
+    script = Script(NotApplied("the broker was busy"), Effect("done"))
     add(guard, mode, script)
     with guard.task("order"):
         result = mode.call(guard, "tool", {})
-    assert (result.success, result.effect, len(script.calls)) == (False, "not_applied", 1)
+    assert (result.success, result.effect, len(script.calls), len(script.effects)) == (True, "applied", 2, 1)
+
+
+def test_a_write_that_keeps_saying_not_applied_ends_as_not_applied(guard: Guard, mode: Mode) -> None:
+    script = Script(NotApplied("the broker was busy"))
+    add(guard, mode, script)
+    with guard.task("order"):
+        result = mode.call(guard, "tool", {})
+    assert (result.success, result.effect, result.retryable, len(script.calls)) == (False, "not_applied", True, 2)
 
 
 def test_the_asked_pause_is_kept(guard: Guard, mode: Mode, clock: FakeClock) -> None:

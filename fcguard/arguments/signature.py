@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
-from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
 from fcguard.errors import ConfigurationError
@@ -20,7 +19,21 @@ __all__ = ["Converter", "Signature", "read_signature"]
 
 _EMPTY: Final = inspect.Parameter.empty
 _JSON_NATIVE: Final = frozenset(
-    {"str", "int", "bool", "float", "none", "any", "literal", "nullable", "list", "dict", "union", "default", "typed-dict"}
+    {
+        "str",
+        "int",
+        "bool",
+        "float",
+        "none",
+        "any",
+        "literal",
+        "nullable",
+        "list",
+        "dict",
+        "union",
+        "default",
+        "typed-dict",
+    }
 )
 
 
@@ -98,7 +111,9 @@ def read_signature(fn: Callable[..., Any], name: str, scope: Mapping[str, Any] |
     for parameter in signature.parameters.values():
         annotation = parameter.annotation
         if parameter.kind is parameter.VAR_POSITIONAL:
-            raise ConfigurationError(f"tool {name!r} takes *{parameter.name}; a model can only name parameters: declare them one by one")
+            raise ConfigurationError(
+                f"tool {name!r} takes *{parameter.name}; a model can only name parameters: declare them one by one"
+            )
         if parameter.kind is parameter.VAR_KEYWORD:
             is_open = True
             continue
@@ -121,7 +136,9 @@ def read_signature(fn: Callable[..., Any], name: str, scope: Mapping[str, Any] |
             required.append(parameter.name)
     schema = _schema(adapters, required, defaults, is_open, name)
     converting = {key: adapter for key, adapter in adapters.items() if not _is_native(adapter.core_schema)}
-    return Signature(schema, tuple(names), tuple(positional), bound, info_parameter, Converter(converting) if converting else None)
+    return Signature(
+        schema, tuple(names), tuple(positional), bound, info_parameter, Converter(converting) if converting else None
+    )
 
 
 def _resolve(fn: Callable[..., Any], name: str, scope: Mapping[str, Any] | None) -> inspect.Signature:
@@ -132,7 +149,9 @@ def _resolve(fn: Callable[..., Any], name: str, scope: Mapping[str, Any] | None)
             f"tool {name!r}: the annotation {error.name!r} cannot be resolved; import it at module level, not under TYPE_CHECKING"
         ) from None
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"tool {name!r}: its signature cannot be read ({error}); register it with a JSON Schema instead") from None
+        raise ConfigurationError(
+            f"tool {name!r}: its signature cannot be read ({error}); register it with a JSON Schema instead"
+        ) from None
 
 
 def _adapter(annotation: Any, parameter: inspect.Parameter, name: str) -> TypeAdapter[Any]:
@@ -161,8 +180,10 @@ def _schema(
 ) -> dict[str, Any]:
     try:
         schemas, shared = TypeAdapter.json_schemas([(key, "validation", adapter) for key, adapter in adapters.items()])
-    except PydanticInvalidForJsonSchema as error:
-        raise ConfigurationError(f"tool {name!r}: a parameter has no JSON Schema ({error}); register it with a JSON Schema") from None
+    except PydanticUserError as error:
+        raise ConfigurationError(
+            f"tool {name!r}: a parameter has no JSON Schema ({error}); register it with a JSON Schema"
+        ) from None
     properties: dict[str, Any] = {}
     for key in adapters:
         properties[key] = dict(schemas[key, "validation"])
@@ -190,11 +211,13 @@ def _json_default(adapter: TypeAdapter[Any], default: Any) -> Any:
 def _is_native(schema: Any) -> bool:
     if isinstance(schema, Mapping):
         kind = schema.get("type")
-        if isinstance(kind, str) and kind not in _JSON_NATIVE and "schema" not in (kind,):
+        if isinstance(kind, str) and kind not in _JSON_NATIVE:
             return False
         if kind == "literal":
             return all(isinstance(item, (str, int, bool, type(None))) for item in schema.get("expected", ()))
-        nested = [schema.get(key) for key in ("schema", "items_schema", "keys_schema", "values_schema", "choices", "fields")]
+        nested = [
+            schema.get(key) for key in ("schema", "items_schema", "keys_schema", "values_schema", "choices", "fields")
+        ]
         return all(_is_native(item) for item in nested if item is not None)
     if isinstance(schema, (list, tuple)):
         return all(_is_native(item) for item in schema)

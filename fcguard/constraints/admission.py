@@ -20,7 +20,6 @@ async def admit(call: Call, constraints: Sequence[Any], io: IO) -> Failure | Non
     A constraint that raises or answers something else refuses the call (`RULE_FAILED`).
     """
     now = io.monotonic()
-    admitted = call.admitted
     for constraint in constraints:
         name = constraint_name(constraint)
         try:
@@ -33,7 +32,7 @@ async def admit(call: Call, constraints: Sequence[Any], io: IO) -> Failure | Non
             return _broken(name, type(error).__name__)
         if answer is None:
             if ask is not None:
-                admitted.append(constraint)
+                call.admitted = (*call.admitted, constraint)
             continue
         release(call, None, now)
         return violated(answer, name, "execution")
@@ -44,7 +43,7 @@ def release(call: Call, attempt: Attempt | None, now: float) -> None:
     """Tell every constraint that admitted how the attempt ended, exactly once."""
     if not call.admitted:
         return
-    admitted, call.admitted = call.admitted, []
+    admitted, call.admitted = call.admitted, ()
     for constraint in admitted:
         try:
             constraint.settle(call, attempt, now)

@@ -15,7 +15,6 @@ from fcguard.model.secrets import PLAIN_REDACTOR, Redactor
 
 if TYPE_CHECKING:
     from fcguard.model.context import Environment, TaskContext
-    from fcguard.model.frozen import FrozenDict
     from fcguard.model.intent import Intent
     from fcguard.model.result import ToolResult
     from fcguard.model.tool import Tool
@@ -26,6 +25,21 @@ Purpose = Literal["primary", "confirm", "fallback"]
 
 
 T = TypeVar("T")
+
+
+class _Unfilled:
+    """What stands in a slot that no step has filled yet."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "UNFILLED"
+
+
+UNFILLED: Final[Any] = _Unfilled()
 
 if TYPE_CHECKING:
 
@@ -39,7 +53,7 @@ if TYPE_CHECKING:
 else:
 
     class Once:
-        """A slot that a step fills once; reading it earlier is an error of the pipeline's order.
+        """A slot that a step fills once; until then it is `UNFILLED`.
 
         It is a property over a plain slot, so that reading it costs no Python call.
         """
@@ -50,12 +64,14 @@ else:
         def __new__(cls, name: str) -> property:
             slot = "_" + name
 
+            read = attrgetter(slot)
+
             def fill(self: Any, value: Any) -> None:
-                if hasattr(self, slot):
+                if read(self) is not UNFILLED:
                     raise RuntimeError(f"the slot {name!r} of a call is filled once; it was filled already")
                 setattr(self, slot, value)
 
-            return property(attrgetter(slot), fill, doc=f"The {name} of the call, filled once.")
+            return property(read, fill, doc=f"The {name} of the call, filled once.")
 
 
 class Late:
@@ -129,25 +145,18 @@ class Attempt:
         was_dispatched: False if the tool's function was never entered.
     """
 
-    __slots__ = (
-        "delay",
-        "duration",
-        "effect",
-        "ended",
-        "error",
-        "error_type",
-        "failure",
-        "late",
-        "number",
-        "observed",
-        "reason",
-        "returned",
-        "started",
-        "started_at",
-        "timeout",
-        "value",
-        "was_dispatched",
-    )
+    # Defaults stand on the class: most attempts end well and never set them.
+    duration = 0.0
+    value: Any = None
+    returned = False
+    error: BaseException | None = None
+    error_type: str | None = None
+    failure: Failure | None = None
+    effect: EffectState = "none"
+    late: Late | None = None
+    reason = ""
+    was_dispatched = True
+    observed: Any = None
 
     def __init__(self, number: int, started_at: float, started: float, timeout: float | None, delay: float) -> None:
         self.number, self.started_at, self.started, self.timeout, self.delay = (
@@ -157,18 +166,7 @@ class Attempt:
             timeout,
             delay,
         )
-        self.duration = 0.0
         self.ended = started
-        self.value: Any = None
-        self.returned = False
-        self.error: BaseException | None = None
-        self.error_type: str | None = None
-        self.failure: Failure | None = None
-        self.effect: EffectState = "none"
-        self.late: Late | None = None
-        self.reason = ""
-        self.was_dispatched = True
-        self.observed: Any = None
 
     def summary(self) -> dict[str, Any]:
         """Answer the attempt as JSON values for the ledger."""
@@ -207,113 +205,69 @@ class Call:
         failure: the failure that stands now; None while all is well.
     """
 
-    __slots__ = (
-        "_arguments",
-        "_context",
-        "_intent",
-        "_result",
-        "_verdict",
-        "admitted",
-        "answered_by",
-        "attempts",
-        "basis",
-        "blocked_by",
-        "confirmations",
-        "data",
-        "deadline",
-        "effect",
-        "effect_key",
-        "evidence",
-        "failure",
-        "flags",
-        "given",
-        "halt",
-        "idempotency_key",
-        "ledger_state",
-        "ledger_version",
-        "message",
-        "normalized",
-        "observed",
-        "parent",
-        "pause",
-        "prepared",
-        "proposal",
-        "purpose",
-        "receiver",
-        "redactor",
-        "request_id",
-        "returned",
-        "span_id",
-        "started",
-        "started_at",
-        "step",
-        "task",
-        "tool",
-        "trace_id",
-        "waits",
-    )
-
     context = Once["TaskContext"]("context")
     intent = Once["Intent"]("intent")
     arguments = Once["FrozenDict"]("arguments")
     verdict = Once[Any]("verdict")
     result = Once["ToolResult[Any]"]("result")
+    _context = _intent = _arguments = _verdict = _result = UNFILLED
+
+    # Defaults stand on the class: a call is made for every invocation, and most never set the greater part of them.
+    started_at = started = 0.0
+    tool: Tool | None = None
+    prepared: Any = None
+    normalized: Any = None
+    task: Any = None
+    step: int | None = None
+    turn: str | None = None
+    receiver: Any = None
+    redactor: Redactor = PLAIN_REDACTOR
+    deadline: float | None = None
+    idempotency_key: str | None = None
+    effect_key: str | None = None
+    ledger_version: int | None = None
+    ledger_state: Any = None
+    blocked_by: str | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+    observed: Any = None
+    halt: Any = None
+    failure: Failure | None = None
+    data: Any = None
+    returned: Any = None
+    basis: OutcomeBasis | None = None
+    effect: EffectState = "none"
+    message = ""
+    evidence: tuple[Evidence, ...] = ()
+    flags: tuple[str, ...] = ()
+    confirmations: tuple[Any, ...] = ()
+    children: tuple[str, ...] = ()
+    admitted: tuple[Any, ...] = ()
+    answered_by: str | None = None
+    pause = 0.0
+    waits = 0
 
     def __init__(
         self, request_id: str, proposal: Intent, purpose: Purpose, parent: Call | None, given: TaskContext | None
     ) -> None:
-        self.started_at = self.started = 0.0
-        self.request_id, self.proposal, self.purpose, self.parent, self.given = (
-            request_id,
-            proposal,
-            purpose,
-            parent,
-            given,
-        )
+        self.request_id, self.proposal, self.purpose = request_id, proposal, purpose
+        self.parent, self.given = parent, given
         self.attempts: list[Attempt] = []
-        self.failure: Failure | None = None
-        self.tool: Tool | None = None
-        self.prepared: Any = None
-        self.normalized: Any = None
-        self.task: Any = None
-        self.step: int | None = None
-        self.data: Any = None
-        self.returned: Any = None
-        self.basis: OutcomeBasis | None = None
-        self.effect: EffectState = "none"
-        self.message = ""
-        self.evidence: list[Evidence] = _NOTHING
-        self.flags: tuple[str, ...] = ()
-        self.idempotency_key: str | None = None
-        self.effect_key: str | None = None
-        self.ledger_version: int | None = None
-        self.ledger_state: Any = None
-        self.deadline: float | None = None
-        self.trace_id: str | None = None
-        self.span_id: str | None = None
-        self.answered_by: str | None = None
-        self.blocked_by: str | None = None
-        self.confirmations: tuple[Any, ...] = ()
-        self.redactor: Redactor = PLAIN_REDACTOR
-        self.observed: Any = None
-        self.pause = 0.0
-        self.halt: Any = None
-        self.receiver: Any = None
-        self.waits = 0
-        self.admitted: list[Any] = []
 
     def reopen(self, *slots: str) -> None:
         """Empty slots so that their steps can run again in another environment."""
         for slot in slots:
-            if hasattr(self, "_" + slot):
-                delattr(self, "_" + slot)
+            setattr(self, "_" + slot, UNFILLED)
+
+    def take_result(self) -> ToolResult[Any]:
+        """Answer the envelope and let go of it: a ledger that keeps the call must not keep the tool's objects alive."""
+        result = self.result
+        self._result = UNFILLED
+        return result
 
     def attach(self, evidence: Evidence) -> None:
         """Add a reference to something that was kept."""
-        if self.evidence is _NOTHING:
-            self.evidence = [evidence]
-        else:
-            self.evidence.append(evidence)
+        self.evidence = (*self.evidence, evidence)
 
     def flag(self, word: str) -> None:
         """Mark something that a caller may want to know."""
@@ -324,8 +278,6 @@ class Call:
         name = self.tool.name if self.tool is not None else self.proposal.tool
         return f"<Call {self.request_id} {name!r} {self.purpose} attempts={len(self.attempts)}>"
 
-
-_NOTHING: Final[list[Evidence]] = []
 
 CURRENT: Final[ContextVar[CallInfo | None]] = ContextVar("fcguard_current_call", default=None)
 

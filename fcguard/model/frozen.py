@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 __all__ = ["FrozenDict", "FrozenList", "freeze", "thaw"]
 
@@ -45,6 +45,9 @@ class FrozenList(list[Any]):
         return thaw(self)  # type: ignore[no-any-return]
 
 
+_CONTAINERS: Final = frozenset({dict, list, FrozenDict, FrozenList})
+
+
 def freeze(value: Mapping[str, Any]) -> FrozenDict:
     """Answer a frozen copy of a JSON object, nested containers included."""
     for item in value.values():
@@ -65,7 +68,11 @@ def _freeze(value: Any) -> Any:
 def thaw(value: Any) -> Any:
     """Answer a plain, deep copy of a JSON value: what a tool may do with as it likes."""
     if isinstance(value, dict):
-        return {key: thaw(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
+        copy = dict(value)
+        for key, item in value.items():
+            if item.__class__ in _CONTAINERS:
+                copy[key] = thaw(item)
+        return copy
     if isinstance(value, list):
-        return [thaw(item) if isinstance(item, (dict, list)) else item for item in value]
+        return [thaw(item) if item.__class__ in _CONTAINERS else item for item in value]
     return value

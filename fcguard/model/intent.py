@@ -18,9 +18,9 @@ class Usage:
     max_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Intent:
-    """One proposed tool call.
+    """One proposed tool call. A value: nobody changes one after it was made (one is built for every call, so it is cheap).
 
     Attributes:
         tool: name as the model wrote it; None if the model calls nothing.

@@ -101,10 +101,12 @@ class ToolResult(Generic[T]):
     returned: T | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, fields: dict[str, Any]) -> ToolResult[Any]:
+    def of(cls, published: dict[str, Any], unpublished: dict[str, Any]) -> ToolResult[Any]:
         """Build an envelope from all its fields at once: a third of the cost of the generated constructor, on every call."""
         result: ToolResult[Any] = object.__new__(cls)
-        result.__dict__.update(fields)
+        fields = result.__dict__
+        fields.update(published)
+        fields.update(unpublished)
         return result
 
     def unwrap(self) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import is_ as _is
 from typing import Any, Final
 
-__all__ = ["MASK", "PLAIN_REDACTOR", "Redactor", "is_secret_name", "secret_properties"]
+__all__ = ["MASK", "PLAIN_REDACTOR", "Redactor", "is_secret_name", "may_hold_secrets", "secret_properties"]
 
 MASK: Final = "[redacted]"
 
@@ -61,6 +61,30 @@ def secret_properties(schema: Mapping[str, Any], extra: Collection[str] = ()) ->
 
     walk(schema, 0)
     return frozenset(names)
+
+
+def may_hold_secrets(schema: Mapping[str, Any], secrets: Collection[str]) -> bool:
+    """Answer whether arguments of this schema can hold a field with a secret name: it has one, or it is open somewhere."""
+    if secrets:
+        return True
+
+    def walk(node: Any, depth: int) -> bool:
+        if depth > 64:
+            return True
+        if isinstance(node, Mapping):
+            properties = node.get("properties")
+            kind = node.get("type")
+            is_object = (
+                isinstance(properties, Mapping) or kind == "object" or (isinstance(kind, list) and "object" in kind)
+            )
+            if is_object and node.get("additionalProperties", True) is not False:
+                return True
+            if isinstance(properties, Mapping) and any(is_secret_name(str(name)) for name in properties):
+                return True
+            return "$ref" in node or any(walk(sub, depth + 1) for sub in node.values())
+        return isinstance(node, list) and any(walk(sub, depth + 1) for sub in node)
+
+    return walk(schema, 0)
 
 
 class Redactor:

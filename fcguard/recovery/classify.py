@@ -150,7 +150,7 @@ def _doubt(error: BaseException, path: list[BaseException], decisive: BaseExcept
     if method is not None:
         return f"a failed {method} proves nothing about a write that may have come before it"
     is_bare = isinstance(decisive, OSError) and _own(decisive) is None
-    return _unsettled((link for link in links if not any(link is one for one in path)), is_bare)
+    return _unsettled((link for link in links if link is not decisive), is_bare)
 
 
 def _unsettled(others: Iterable[BaseException], is_bare: bool) -> str | None:

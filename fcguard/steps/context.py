@@ -22,6 +22,6 @@ async def assemble_context(call: Call, config: Config, io: IO) -> None:
     if task is not None:
         if call.purpose == "primary":
             task.calls += 1
-        budget = task.context.budget
+        budget = call.context.budget
         if budget is not None and budget.seconds is not None:
             call.deadline = task.started + budget.seconds

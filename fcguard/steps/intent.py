@@ -16,6 +16,8 @@ async def read_intent(call: Call, config: Config, io: IO) -> None:
     call.intent = proposal
     if call.tool is None:
         _resolve(call, config)
+    if call.prepared.takes_receiver and call.receiver is None:
+        _refuse_unbound(call)
     if proposal.finish_reason is not None or proposal.usage is not None:
         _refuse_truncated(call)
 
@@ -30,6 +32,17 @@ def _resolve(call: Call, config: Config) -> None:
     if isinstance(found, Failure):
         raise Halt(found)
     call.prepared, call.tool = found, found.tool
+
+
+def _refuse_unbound(call: Call) -> None:
+    name = call.prepared.tool.name
+    raise Halt(
+        Failure.of(
+            ErrorType.STATE_FAILED,
+            f"{name!r} is a method: call it on its instance, or register the bound method of one: guard.tool(instance.{name}).",
+            "intent",
+        )
+    )
 
 
 def _refuse_truncated(call: Call) -> None:

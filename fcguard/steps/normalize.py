@@ -6,7 +6,7 @@ from typing import Any
 
 from fcguard.config import Config
 from fcguard.io import IO
-from fcguard.model.call import Call
+from fcguard.model.call import UNFILLED, Call
 from fcguard.model.failure import ErrorType, Failure, Halt
 from fcguard.model.frozen import freeze
 
@@ -18,7 +18,7 @@ async def normalize_arguments(call: Call, config: Config, io: IO) -> None:
 
     A plain retry finds them filled and leaves them: every attempt sees the same object.
     """
-    if hasattr(call, "_arguments"):
+    if call.arguments is not UNFILLED:
         return
     prepared = call.prepared
     tool = prepared.tool

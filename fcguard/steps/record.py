@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from fcguard.config import Config
 from fcguard.constraints.admission import release
 from fcguard.errors import StoreError
 from fcguard.io import IO
-from fcguard.model.call import Call
-from fcguard.model.failure import EffectState, Failure, NextAction, Problem
+from fcguard.model.call import UNFILLED, Call
+from fcguard.model.context import OUTSIDE
+from fcguard.model.failure import EffectState, Failure
+from fcguard.model.frozen import FrozenDict, thaw
 from fcguard.model.result import ToolResult
 from fcguard.model.states import CallState
 from fcguard.recovery.table import is_retryable
@@ -23,30 +25,48 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
     """Fill `call.result` and make it durable; a store that fails after the work was done never turns it into a failure."""
     if call.admitted or (call.attempts and call.attempts[-1].failure is None and call.failure is not None):
         _finish_interrupted(call, config, io)
-    result = _envelope(call, io)
-    record = _redacted(result, call)
+    if call.context is UNFILLED:  # interrupted before the first step
+        call.context = OUTSIDE
+    published = _published(call, io)
+    record = _Record(call, published)
     try:
         await close_call(call, _state(call), record, config.store, io)
     except StoreError as error:
         call.flag("evidence_pending")
-        result = replace(result, flags=call.flags, message=result.message or _pending(error))
-    else:
-        if call.flags is not result.flags:
-            result = replace(result, flags=call.flags)
-    call.result = result
-    if call.attempts and call.attempts[-1].late is not None:
-        watch_late(call, call.attempts[-1], config.store, io.now)
+        published["message"] = published["message"] or _pending(error)
+    call.result = ToolResult.of(published, _unpublished(call))
+    last = call.attempts[-1] if call.attempts else None
+    if last is not None:
+        if last.late is not None:
+            watch_late(call, last, config.store, io.now)
+        last.value = None  # the ledger may hold on to the call; it need not hold on to the tool's objects
+    call.returned = None
 
 
-def _redacted(result: ToolResult[Any], call: Call) -> dict[str, Any]:
-    """Answer the envelope as the ledger may hold it; the arguments are masked in the envelope already."""
-    record = result.model_dump(mode="json")
-    redactor = call.redactor
-    if result.data is not None:
-        record["data"] = redactor.value(result.data)
-    if result.message:
-        record["message"] = redactor.text(result.message)
-    return record
+class _Record:
+    """Makes the envelope as the ledger may hold it, when the ledger looks at it: with the secrets masked.
+
+    The data is copied at once, because the envelope's own is the caller's to change.
+    """
+
+    __slots__ = ("_call", "_data", "_published")
+
+    def __init__(self, call: Call, published: dict[str, Any]) -> None:
+        data = published["data"]
+        self._call, self._published = call, dict(published)
+        self._data = thaw(data) if isinstance(data, (dict, list)) else data
+
+    def __call__(self) -> dict[str, Any]:
+        redactor = self._call.redactor
+        record = self._published
+        record["data"] = redactor.value(self._data)
+        record["normalized_args"] = redactor.value(record["normalized_args"])
+        record["evidence"] = [item.model_dump() for item in record["evidence"]]
+        if record["message"]:
+            record["message"] = redactor.text(record["message"])
+        if record["failure_class"] is not None:
+            record["failure_class"] = record["failure_class"].value
+        return record
 
 
 def _finish_interrupted(call: Call, config: Config, io: IO) -> None:
@@ -75,50 +95,56 @@ def _state(call: Call) -> CallState:
     return CallState.PARKED if call.confirmations or failure.layer != "execute" else CallState.UNCERTAIN
 
 
-def _envelope(call: Call, io: IO) -> ToolResult[Any]:
-    failure, tool, context = call.failure, call.tool, getattr(call, "context", None)
-    arguments = getattr(call, "arguments", None)
-    if arguments is not None:
-        arguments = call.redactor.value(arguments)
-    attempts = len(call.attempts)
-    problems: tuple[Problem, ...] = ()
+def _published(call: Call, io: IO) -> dict[str, Any]:
+    """Answer the published fields of the envelope, in their order."""
+    failure, tool = call.failure, call.tool
+    arguments = call.arguments
     if failure is None:
-        error_type, failure_class, next_action, message = None, None, NextAction.CONTINUE.value, call.message
-        is_again, effect, retry_after = False, call.effect, None
+        error_type, failure_class, next_action, message = None, None, "continue", call.message
+        is_again, effect = False, call.effect
     else:
         effect = _effect(call, failure)
-        error_type, failure_class, message = failure.error_type, failure.failure_class, failure.message
-        next_action, retry_after, problems = failure.next_action, failure.retry_after, failure.problems
+        error_type, failure_class = failure.error_type, failure.failure_class
+        message, next_action = failure.message, failure.next_action
         is_again = effect != "unknown" or (tool is not None and tool.effect == "idempotent_write")
         is_again = is_again and is_retryable(failure, tool.effect if tool is not None else "read")
-    return ToolResult.of(
-        {
-            "success": failure is None,
-            "error_type": error_type,
-            "retryable": is_again,
-            "tool_name": tool.name if tool is not None else str(call.proposal.tool or "")[:200],
-            "request_id": call.request_id,
-            "normalized_args": arguments,
-            "data": call.data,
-            "evidence": tuple(call.evidence),
-            "message": message,
-            "next_action": next_action,
-            "failure_class": failure_class,
-            "effect": effect,
-            "outcome_basis": call.basis if failure is None else None,
-            "attempts": attempts,
-            "duration_ms": round((io.monotonic() - call.started) * 1000, 3),
-            "trace_id": call.trace_id,
-            "tool_version": tool.version if tool is not None else "",
-            "task_id": (context.task_id or None) if context is not None else None,
-            "step": call.step,
-            "retry_after": retry_after,
-            "problems": problems,
-            "flags": call.flags,
-            "answered_by": call.answered_by,
-            "returned": call.returned,
-        }
-    )
+    return {
+        "success": failure is None,
+        "error_type": error_type,
+        "retryable": is_again,
+        "tool_name": tool.name if tool is not None else str(call.proposal.tool or "")[:200],
+        "request_id": call.request_id,
+        "normalized_args": None if arguments is UNFILLED else _masked(call, arguments),
+        "data": call.data,
+        "evidence": call.evidence,
+        "message": message,
+        "next_action": next_action,
+        "failure_class": failure_class,
+        "effect": effect,
+        "outcome_basis": call.basis if failure is None else None,
+        "attempts": len(call.attempts),
+        "duration_ms": round((io.monotonic() - call.started) * 1000, 3),
+        "trace_id": call.trace_id,
+        "tool_version": tool.version if tool is not None else "",
+        "task_id": call.context.task_id or None,
+        "step": call.step,
+    }
+
+
+def _masked(call: Call, arguments: FrozenDict) -> Mapping[str, Any]:
+    """Answer the arguments with secrets masked; a closed schema without a secret name has none to mask by name."""
+    return call.redactor.value(arguments) if call.prepared.may_hold_secrets else arguments  # type: ignore[no-any-return]
+
+
+def _unpublished(call: Call) -> dict[str, Any]:
+    failure = call.failure
+    return {
+        "retry_after": None if failure is None else failure.retry_after,
+        "problems": () if failure is None else failure.problems,
+        "flags": call.flags,
+        "answered_by": call.answered_by,
+        "returned": call.returned,
+    }
 
 
 def _effect(call: Call, failure: Failure) -> EffectState:

@@ -10,6 +10,7 @@ from fcguard.config import Config
 from fcguard.constraints.admission import release
 from fcguard.io import IO
 from fcguard.model.call import Attempt, Call
+from fcguard.model.evidence import Evidence
 from fcguard.model.failure import Failure, NextAction
 from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, NotApplied
 from fcguard.model.states import CallState
@@ -31,6 +32,7 @@ class _Then(Enum):
 
 _BEFORE_DISPATCH: Final = frozenset({"wait", "switch", "fallback"})
 _MOST_WAITS: Final = 3
+_ASKS_BY_REPEATING: Final = frozenset({"idempotency_key", "conditional", "idempotent"})
 
 
 async def recover_call(call: Call, config: Config, io: IO) -> bool:
@@ -108,9 +110,14 @@ async def _confirm(call: Call, failure: Failure, config: Config, io: IO) -> _The
 
 
 async def _ask(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirmation:
-    """Consult the late result first, then the tool's own confirmation; keep each answer as evidence."""
+    """Consult the late result first, then the tool's own confirmation; keep each answer as evidence.
+
+    Without a confirmation, a server that removes duplicates, or a condition, makes the repeat itself the question.
+    """
     answer: Confirmation | None = _from_late(call, attempt, config, io)
     source = "late result"
+    if answer is None and call.prepared.tool.confirm is None and licence_to_retry(call) in _ASKS_BY_REPEATING:
+        answer, source = NotApplied("not asked: the repeat cannot be applied twice"), "licence"
     if answer is None:
         source = "confirm"
         answer = await ask_confirmation(call, config.child, io)
@@ -215,6 +222,8 @@ def _take_applied(call: Call, attempt: Attempt, answer: Applied, config: Config)
     call.data = shaped.data
     for evidence in shaped.evidence:
         call.attach(evidence)
+    for child in call.children:
+        call.attach(Evidence("call", child))
     if call.basis != "late":
         call.basis = "confirmed"
     attempt.effect = call.effect = "applied"
@@ -302,7 +311,7 @@ async def _fall_back(call: Call, failure: Failure, config: Config, io: IO) -> _T
             continue
         answered: Call = await config.child(call, fallback.tool, arguments, "fallback", io)
         result = answered.result
-        call.evidence = [*call.evidence, *result.evidence]
+        call.evidence = (*call.evidence, *result.evidence)
         if result.success:
             call.data, call.returned = result.data, answered.returned
             call.basis, call.effect, call.failure = "returned", result.effect, None

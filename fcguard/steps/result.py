@@ -23,10 +23,12 @@ async def shape_result(call: Call, config: Config, io: IO) -> None:
         attempt.failure = judge_error(call, attempt, config.classifiers, io.now())
         return
     value = attempt.value
-    shaped = shape(value, max_chars=tool.max_result_chars, keep=config.artifacts.keeper(tool.name, call.request_id))
+    shaped = shape(
+        value, max_chars=tool.max_result_chars, keep=config.artifacts.keeper(tool.name, call.request_id)
+    )
     call.data = shaped.data
-    for evidence in shaped.evidence:
-        call.attach(evidence)
+    if shaped.evidence:
+        call.evidence = (*call.evidence, *shaped.evidence)
     for note in shaped.notes:
         call.flag(note)
     failure = judge_returned(call, attempt, shaped.failure, config.classifiers, io.now())

@@ -10,7 +10,7 @@ from fcguard.approval.consult import Approved, review
 from fcguard.config import Collaborator, Config, Prepared, Verdict
 from fcguard.constraints.admission import admit, violated
 from fcguard.io import IO
-from fcguard.model.call import Call
+from fcguard.model.call import UNFILLED, Call
 from fcguard.model.failure import ErrorType, Failure, Halt, Problem
 from fcguard.model.frozen import freeze, thaw
 
@@ -24,7 +24,7 @@ async def validate_call(call: Call, config: Config, io: IO) -> None:
         Halt: a layer refused.
     """
     prepared: Prepared = call.prepared
-    if not hasattr(call, "_verdict"):
+    if call.verdict is UNFILLED:
         _check_structure(call)
         await _check_rules(call, prepared.rules, io)
         approval = await _check_approval(call, config, io) if prepared.needs_approval else None
@@ -56,20 +56,20 @@ def _check_structure(call: Call) -> None:
 
 
 async def _check_rules(call: Call, rules: tuple[Collaborator, ...], io: IO) -> None:
-    rule: Collaborator | None = None
+    position = 0
     try:
-        for rule in rules:
-            answer: Any = rule.check(call) if not rule.is_async else await io.call(rule.check, call)
-            if answer is None:
-                continue
-            if isawaitable(answer):
-                answer = await answer
+        for check in call.prepared.checks:
+            answer: Any = check(call)
             if answer is not None:
-                break
+                if isawaitable(answer):
+                    answer = await io.call(_itself, answer)
+                if answer is not None:
+                    break
+            position += 1
         else:
             return
     except Exception as error:
-        name = rule.name if rule is not None else ""
+        name = rules[position].name
         failure = Failure.of(
             ErrorType.RULE_FAILED,
             f"The rule {name!r} failed, so the call was refused. This is a fault of the platform, not of the call.",
@@ -78,14 +78,13 @@ async def _check_rules(call: Call, rules: tuple[Collaborator, ...], io: IO) -> N
             cause=type(error).__name__,
         )
     else:
-        failure = violated(answer, rule.name, "business")
-    call.verdict = Verdict(_before(call, rule), rule.name if rule is not None else None)
+        failure = violated(answer, rules[position].name, "business")
+    call.verdict = Verdict(call.prepared.passed[:position], rules[position].name)
     raise Halt(failure)
 
 
-def _before(call: Call, rule: Collaborator | None) -> tuple[str, ...]:
-    names = call.prepared.passed
-    return tuple(names[: next(i for i, other in enumerate(call.prepared.rules) if other is rule)])
+async def _itself(answer: Any) -> Any:
+    return await answer
 
 
 async def _check_approval(call: Call, config: Config, io: IO) -> str | None:

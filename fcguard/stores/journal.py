@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fcguard.errors import StoreError
 from fcguard.io import IO
-from fcguard.model.call import Attempt, Call, Late
+from fcguard.model.call import UNFILLED, Attempt, Call, Late
 from fcguard.model.context import OUTSIDE
 from fcguard.model.failure import ErrorType, Failure, Halt, NextAction
 from fcguard.model.identity import digest_of, effect_key_of, idempotency_key_of
 from fcguard.model.states import OPEN_STATES, CallState
-from fcguard.stores.base import Accepted, Blocked, Enter, Event, Identity, Move, Note, Open, Replayed, Stale, Store
+from fcguard.stores.base import (
+    Accepted,
+    Blocked,
+    Enter,
+    Event,
+    Identity,
+    Move,
+    Note,
+    Open,
+    Parts,
+    Replayed,
+    Stale,
+    Store,
+)
 
 __all__ = ["close_call", "derive_keys", "move_call", "start_attempt", "watch_late"]
 
@@ -22,7 +35,8 @@ _NO_TASK: Final = "-"
 def derive_keys(call: Call) -> None:
     """Fill the keys of a write: what a server may remove duplicates by, and what blocks a second open write.
 
-    The run scope is the task; without a `business_key` it is the task's step, so that a later identical call is a new one.
+    The run scope is the task; without a `business_key` it is the task's step (or the model's turn, where steps have no number),
+    so that a later identical call is a new one.
     """
     tool, context = call.prepared.tool, call.context
     tenant = context.environment.tenant if context.environment is not None else None
@@ -38,7 +52,8 @@ def _scope(call: Call) -> str:
     parent = call.parent.request_id if call.parent is not None else ""
     if call.prepared.tool.business_key is not None:
         return f"{task_id}\x1f{parent}"
-    return f"{task_id}\x1f{parent}\x1f{call.step}"
+    step = f"step {call.step}" if call.step is not None else f"turn {call.turn or call.request_id}"
+    return f"{task_id}\x1f{parent}\x1f{step}"
 
 
 async def start_attempt(call: Call, attempt: Attempt, store: Store, io: IO, lease: float) -> None:
@@ -130,17 +145,30 @@ async def move_call(call: Call, state: CallState, kind: str, payload: Mapping[st
         raise Halt(_blocked(call, answer))
 
 
-async def close_call(call: Call, state: CallState, result: Mapping[str, Any], store: Store, io: IO) -> None:
+async def close_call(call: Call, state: CallState, record: Callable[[], dict[str, Any]], store: Store, io: IO) -> None:
     """Record how the call ended.
+
+    Args:
+        call: the call, with nothing of it left to change.
+        state: how it ended.
+        record: makes the envelope as the ledger may hold it; called when the ledger looks at it.
+        store: the ledger.
+        io: commits.
 
     Raises:
         StoreError: it could not be written; the caller keeps the result and flags it.
     """
     now = io.now()
     if call.ledger_version is None:
-        payload = _ending(_story(call), call, result)
-        await io.commit(store, Enter(_identity(call), state, len(call.attempts), Event("call", now, payload), result))
+        task_id = call.context.task_id or _NO_TASK
+
+        def make() -> Parts:
+            result = record()
+            return _identity(call), Event("call", now, _ending(_story(call), call, result)), result
+
+        await io.commit(store, Enter.later(call.request_id, task_id, state, len(call.attempts), make))
         return
+    result = record()
     event = Event(
         "outcome" if state is not CallState.PARKED else "parked",
         now,
@@ -243,11 +271,12 @@ def _story(call: Call) -> dict[str, Any]:
     elif call.tool.name != call.proposal.tool:
         payload["asked_as"] = str(call.proposal.tool)[:200]
     if normalized is not None:
-        payload["raw"] = call.redactor.text(normalized.raw)
+        if normalized.folds or not isinstance(call.proposal.arguments, dict):
+            payload["raw"] = call.redactor.text(normalized.raw)
         if normalized.folds:
             payload["folds"] = [_fold(fold, call.redactor) for fold in normalized.folds]
-    verdict = getattr(call, "verdict", None)
-    if verdict is not None:
+    verdict = call.verdict
+    if verdict is not UNFILLED:
         payload["passed"] = verdict.passed
         if verdict.refused_by is not None:
             payload["refused_by"] = verdict.refused_by
