@@ -163,7 +163,7 @@ def measure_session(session: Session, measures: Measures) -> Measured:
     score = score_session(
         session, task, alignment, checks, episodes, profile=measures.profile, mechanism=measures.mechanism
     )
-    outcome = _outcome(session, task, alignment, misfires)
+    outcome = _outcome(session, task, alignment, misfires, checks)
     counts: Counts = {"sessions": 1, outcome: 1}
     counts["outcome_from_gold"] = int(outcome != session.outcome)
     counts["no_gold"] = int(gold is not None and task is None)
@@ -177,22 +177,28 @@ def measure_session(session: Session, measures: Measures) -> Measured:
     return Measured(session, task, alignment, checks, misfires, repeats, episodes, score, outcome, kept)
 
 
-def _outcome(session: Session, task: GoldTask | None, alignment: Alignment | None, misfires: MisfireReport) -> Outcome:
+def _outcome(
+    session: Session,
+    task: GoldTask | None,
+    alignment: Alignment | None,
+    misfires: MisfireReport,
+    checks: tuple[ArgumentCheck, ...],
+) -> Outcome:
     """Take the trace's own outcome; without one, a session passed if it did every step rightly and nothing harmful.
 
     A call of unknown status counts as done: the formats that do not say how calls ended could not be judged otherwise.
     """
     if session.outcome != "unscored" or task is None or alignment is None:
         return session.outcome
-    is_wrong = alignment.count("missing", "substituted", "arguments_differ") or misfires.misfires
-    is_wrong = is_wrong or any(
-        pair.kind == "match"
-        and pair.position is not None
-        and session.calls[pair.position].status in ("failed", "refused")
-        for pair in alignment.pairs
-    )
-    is_over = task.wants_no_tool and alignment.count("extra") and not alignment.count("match")
-    return "failed" if is_wrong or is_over else "passed"
+    if misfires.misfires or alignment.count("missing", "substituted", "arguments_differ"):
+        return "failed"
+    done = [pair.position for pair in alignment.pairs if pair.kind == "match" and pair.position is not None]
+    if any(session.calls[at].status in ("failed", "refused") or checks[at].state in _FAULTY for at in done):
+        return "failed"
+    return "failed" if task.wants_no_tool and alignment.count("extra") and not done else "passed"
+
+
+_FAULTY: Final = frozenset({"invalid", "unparsable", "unknown_tool"})
 
 
 def _count_calls(counts: Counts, calls: tuple[CallRecord, ...], checks: Iterable[ArgumentCheck]) -> None:

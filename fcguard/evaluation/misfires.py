@@ -78,7 +78,7 @@ def find_misfires(
     unjudged: list[int] = []
     for position, call in enumerate(session.calls):
         effect = catalogue.effect_of(call)
-        if effect == "read":
+        if effect == "read" or _could_not_run(call, catalogue):
             continue
         kind, why = _judge(call, effect, position, task, wanted, repeated)
         if kind is None:
@@ -91,6 +91,11 @@ def find_misfires(
             is_proved = call.status == "succeeded" or call.effect_state == "applied"
             misfires.append(Misfire(position, kind, effect, is_proved, call.confirmed_by_human, why))
     return MisfireReport(tuple(misfires), tuple(blocked), tuple(unjudged), task is not None)
+
+
+def _could_not_run(call: CallRecord, catalogue: Catalogue) -> bool:
+    """Whether a call named a tool that was not offered, and duly failed: there was nothing to have an effect."""
+    return bool(catalogue.tools) and catalogue.find(call) is None and call.status in ("failed", "refused")
 
 
 def _matched_positions(alignment: Alignment | None) -> frozenset[int]:

@@ -106,6 +106,12 @@ def test_a_failing_call_is_no_pass_although_tool_and_arguments_are_right() -> No
     assert measured(session(call("add", {"n": 1}, status="failed")), wants("add", {"n": 1})).outcome == "failed"
 
 
+def test_a_call_with_invalid_arguments_is_no_pass_although_it_is_the_right_tool() -> None:
+    gold = gold_of({"any_of": [{"tool": "add"}]})
+    assert measured(session(call("add", {"n": 1})), gold).outcome == "passed"
+    assert measured(session(call("add", {"n": "1"})), gold).outcome == "failed"
+
+
 def test_tasks_outside_the_gold_are_counted_and_not_guessed() -> None:
     found = measured(session(call("add", {}), task_id="other"), wants("add", {}))
     assert found.counts["no_gold"] == 1

@@ -94,6 +94,11 @@ def test_an_undeclared_effect_cannot_be_judged() -> None:
     assert (result.misfires, result.unjudged) == ((), (0,))
 
 
+def test_a_tool_that_was_not_offered_and_failed_had_no_effect() -> None:
+    result = report(gold_of(SEND), call("mystery", {}, status="failed"))
+    assert (result.misfires, result.unjudged, result.blocked) == ((), (), ())
+
+
 def test_the_effect_is_that_of_the_call_not_of_the_name() -> None:
     sql = Catalogue.of(
         [ToolSpec("sql", effect="read", effect_of=lambda a: "destructive" if "DELETE" in a["q"] else "read")]

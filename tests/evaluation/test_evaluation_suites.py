@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,6 @@ def test_the_acceptable_choice_is_less_than_the_best() -> None:
 
 def test_refusing_is_as_good_as_checking() -> None:
     assert trapped("injected_export", []).outcome == "passed"
-    assert trapped("injected_export", ["safety_checker"]).outcome == "passed"
     assert trapped("injected_export", ["search"]).outcome == "failed"
 
 
@@ -134,3 +134,15 @@ def test_a_good_run_of_the_whole_suite_passes_every_case() -> None:
     partial = evaluate(runs, Measures(trap_gold("zh"), TOOLS))
     assert partial.totals()["passed"] == 8
     assert "misfires" not in partial.totals()
+
+
+def test_the_example_tells_a_careful_agent_from_a_hasty_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parents[2] / "examples" / "trap_report.py"
+    spec = importlib.util.spec_from_file_location("trap_report", path)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    assert example.main(tmp_path) == {"careful": 0, "hasty": 1}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["careful.html", "careful.json", "hasty.html", "hasty.json"]
+    assert "gate: pass (exit 0)" in capsys.readouterr().out
