@@ -22,6 +22,7 @@ from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
 from fcguard.results import ArtifactDirectory
 from fcguard.rules.base import is_async, rule_name
 from fcguard.stores.base import Store
+from fcguard.telemetry.capture import LogCapture
 from fcguard.telemetry.observer import Observer
 
 __all__ = ["Collaborator", "Config", "Prepared", "Toolbox", "Verdict", "is_coroutine_callable"]
@@ -235,6 +236,8 @@ class Config:
         classifiers: the user's own, asked before a tool's and the built-in ones.
         approver: decides about approvals; None: nobody does, so the answer is no.
         grants: standing approvals; None: none.
+        logs: keeps the log lines of a call; None: nobody does.
+        lease: seconds for which a call that was sent belongs to this process.
     """
 
     store: Store
@@ -246,4 +249,5 @@ class Config:
     classifiers: tuple[Callable[[Any, Any], Any], ...] = ()
     approver: Any = None
     grants: Any = None
+    logs: LogCapture | None = None
     lease: float = 60.0

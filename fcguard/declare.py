@@ -82,7 +82,7 @@ def prepare_tool(tool: Tool, parts: GuardParts) -> Prepared:
     rules = (*parts.first_rules, *parts.rules, *tool.rules)
     for rule in tool.rules:
         check_rule(rule, tool.parameters)
-    _check_colours(tool, rules, colour)
+    _check_colours(tool, (*rules, *parts.constraints), colour)
     target = tool.fn.func if isinstance(tool.fn, functools.partial) else tool.fn
     is_generator = inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
     if is_generator and tool.max_items is None:
@@ -228,8 +228,9 @@ def _check_colours(tool: Tool, rules: Sequence[Any], is_async_tool: bool) -> Non
         others.append(tool.confirm)
     if callable(tool.approval):
         others.append(tool.approval)
+    others += tool.constraints
     for one in [*rules, *[other for other in others if other is not None]]:
-        if is_async(one) or is_coroutine_callable(one):
+        if is_async(one) or is_coroutine_callable(one) or getattr(one, "is_async", False) is True:
             shown = getattr(one, "__name__", None) or repr(one)
             raise ColourError(
                 f"tool {tool.name!r} is sync, but {shown!r} is async and cannot serve it; make it sync, or the tool async"

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from fcguard.config import Config, Prepared, Toolbox
+from fcguard.constraints.history import task_history
 from fcguard.declare import GuardParts, prepare_function, prepare_registered
 from fcguard.errors import ConfigurationError, TaskError, UsageError
 from fcguard.io import Clock
@@ -31,6 +32,7 @@ from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitt
 from fcguard.runtime import AsyncioIO, BlockingIO, SystemClock, drive
 from fcguard.stores.base import Store
 from fcguard.stores.sqlite import SQLiteStore
+from fcguard.telemetry.capture import LogCapture
 from fcguard.telemetry.observer import Observer
 from fcguard.telemetry.standard import default_observer
 from fcguard.workers import Workers
@@ -80,6 +82,9 @@ class Guard:
         evidence_dir: where artifacts go; default `.fcguard/evidence`.
         observer: telemetry; None: OpenTelemetry spans and metrics through the API, and structlog lines.
         tracer_provider, meter_provider: for the default observer; None: the global ones.
+        span_detail: `call`, `attempts` or `stages`: how much of a call becomes spans.
+        capture_content: `none`, `redacted` or `full` arguments and results on spans; None: what the environment says, else none.
+        capture_logs: keep the log lines that are written during a call as a file of its evidence.
         rules: business rules for every tool, before the tool's own.
         constraints: execution constraints for every tool.
         classifiers: `(exception_or_result, call) -> ErrorType | Classified | None` for every tool.
@@ -99,6 +104,9 @@ class Guard:
         observer: Observer | None = None,
         tracer_provider: Any = None,
         meter_provider: Any = None,
+        span_detail: Literal["call", "attempts", "stages"] = "attempts",
+        capture_content: Literal["none", "redacted", "full"] | None = None,
+        capture_logs: bool = False,
         rules: Sequence[Any] = (),
         constraints: Sequence[Any] = (),
         classifiers: Sequence[Callable[[Any, Any], Any]] = (),
@@ -115,16 +123,25 @@ class Guard:
         self._wall, self._clock = clock.now, clock.monotonic
         self._tools = Toolbox(tuple(prefixes))
         self._running: dict[str, Task] = {}
+        self._has_history = False
         self._parts = GuardParts(_FIRST_RULES, rules, constraints)
-        self.store: Store = (
-            store if store is not None else SQLiteStore(os.environ.get("FCGUARD_LEDGER") or Path(".fcguard/ledger.db"))
-        )
+        if store is None:
+            store = SQLiteStore(os.environ.get("FCGUARD_LEDGER") or Path(".fcguard/ledger.db"))
+        self.store = store
         self._artifacts = ArtifactDirectory(evidence_dir if evidence_dir is not None else Path(".fcguard/evidence"))
+        self._capture = LogCapture(self._artifacts.root, path=self._artifacts.log_path) if capture_logs else None
+        if self._capture is not None:
+            self._capture.install()
         self._config = Config(
             store=self.store,
             observer=observer
             if observer is not None
-            else default_observer(tracer_provider=tracer_provider, meter_provider=meter_provider),
+            else default_observer(
+                tracer_provider=tracer_provider,
+                meter_provider=meter_provider,
+                span_detail=span_detail,
+                capture_content=capture_content,
+            ),
             tools=self._tools,
             child=_Children(self),
             artifacts=self._artifacts,
@@ -132,6 +149,7 @@ class Guard:
             classifiers=tuple(classifiers),
             approver=approver,
             grants=grants,
+            logs=self._capture,
         )
         workers = Workers(worker_threads)
         self._aio = AsyncioIO(workers, self._keep, clock)
@@ -173,7 +191,7 @@ class Guard:
         if isinstance(fn, staticmethod):
             return staticmethod(self._decorate(fn.__func__, options, scope))
         prepared = prepare_function(fn, options, scope, self._parts)
-        self._tools.add(prepared)
+        self._add(prepared)
         return self._wrap(fn, prepared)
 
     def register(self, tool: Tool) -> Callable[..., Any]:
@@ -189,8 +207,19 @@ class Guard:
         if not isinstance(tool, Tool):
             raise ConfigurationError(f"guard.register takes a Tool, not {tool!r}; decorate functions with guard.tool")
         prepared = prepare_registered(tool, self._parts)
-        self._tools.add(prepared)
+        self._add(prepared)
         return self._wrap(tool.fn, prepared)  # type: ignore[no-any-return]
+
+    def _add(self, prepared: Prepared) -> None:
+        """Register a tool; once one asks for the history of the task, every tool writes it."""
+        self._tools.add(prepared)
+        if not self._has_history:
+            self._has_history = any(getattr(one, "needs_history", False) for one in prepared.constraints)
+            changed: Iterable[Prepared] = self._tools if self._has_history else ()
+        else:
+            changed = (prepared,)
+        for one in changed:
+            one.constraints = (task_history, *one.constraints)
 
     def _wrap(self, fn: Any, prepared: Prepared) -> Any:
         if prepared.is_async:
@@ -416,6 +445,8 @@ class Guard:
     def close(self) -> None:
         """Finish what the ledger still has to write, and close it. Idempotent."""
         self.store.close()
+        if self._capture is not None:
+            self._capture.close()
 
     def __enter__(self) -> Guard:
         return self

@@ -18,6 +18,7 @@ from fcguard.model.call import CURRENT, Abandoned, Attempt, Call, CallInfo
 from fcguard.model.evidence import Evidence
 from fcguard.model.frozen import thaw
 from fcguard.stores.base import Command, Store
+from fcguard.telemetry.propagate import with_headers
 from fcguard.workers import Workers
 
 __all__ = ["AsyncioIO", "BlockingIO", "SystemClock", "drive", "drive_in_own_loop"]
@@ -85,7 +86,7 @@ class _Base:
         self.now, self.monotonic = clock.now, clock.monotonic
 
     def _info(self, call: Call, attempt: Attempt) -> CallInfo:
-        return CallInfo(call, attempt, self.monotonic, self._keep)
+        return CallInfo(call, attempt, self.monotonic, self._keep, with_headers)
 
 
 def _arguments(call: Call, info: CallInfo) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -183,7 +184,7 @@ class BlockingIO(_Base):
     async def commit(self, store: Store, command: Command) -> Any:
         """Hand a command to the ledger and block until it is durable."""
         answers: list[Any] = []
-        if store.answers_inline:
+        if getattr(store, "answers_inline", False):
             store.submit(command, answers.append)
             return _open_answer(answers[0])
         waiting = threading.Lock()
@@ -316,7 +317,7 @@ class AsyncioIO(_Base):
     async def commit(self, store: Store, command: Command) -> Any:
         """Hand a command to the ledger and suspend until it is durable."""
         answers: list[Any] = []
-        if store.answers_inline:
+        if getattr(store, "answers_inline", False):
             store.submit(command, answers.append)
             return _open_answer(answers[0])
         waiting: list[Any] = []

@@ -8,16 +8,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from fcguard.errors import NoCurrentCallError
+from fcguard.model.context import Environment, TaskContext
 from fcguard.model.evidence import Evidence
 from fcguard.model.failure import EffectState, Failure
-from fcguard.model.result import OutcomeBasis
+from fcguard.model.frozen import FrozenDict
+from fcguard.model.intent import Intent
+from fcguard.model.result import OutcomeBasis, ToolResult
 from fcguard.model.secrets import PLAIN_REDACTOR, Redactor
-
-if TYPE_CHECKING:
-    from fcguard.model.context import Environment, TaskContext
-    from fcguard.model.intent import Intent
-    from fcguard.model.result import ToolResult
-    from fcguard.model.tool import Tool
+from fcguard.model.tool import Tool
 
 __all__ = ["Abandoned", "Attempt", "Call", "CallInfo", "Late", "Purpose", "current_call"]
 
@@ -205,11 +203,11 @@ class Call:
         failure: the failure that stands now; None while all is well.
     """
 
-    context = Once["TaskContext"]("context")
-    intent = Once["Intent"]("intent")
-    arguments = Once["FrozenDict"]("arguments")
+    context = Once[TaskContext]("context")
+    intent = Once[Intent]("intent")
+    arguments = Once[FrozenDict]("arguments")
     verdict = Once[Any]("verdict")
-    result = Once["ToolResult[Any]"]("result")
+    result = Once[ToolResult[Any]]("result")
     _context = _intent = _arguments = _verdict = _result = UNFILLED
 
     # Defaults stand on the class: a call is made for every invocation, and most never set the greater part of them.
@@ -288,12 +286,18 @@ class CallInfo:
     Get it with `current_call()` or as a parameter annotated `CallInfo`.
     """
 
-    __slots__ = ("_attempt", "_call", "_keep", "_monotonic")
+    __slots__ = ("_attempt", "_call", "_headers", "_keep", "_monotonic")
 
     def __init__(
-        self, call: Call, attempt: Attempt, monotonic: Callable[[], float], keep: Callable[..., Evidence]
+        self,
+        call: Call,
+        attempt: Attempt,
+        monotonic: Callable[[], float],
+        keep: Callable[..., Evidence],
+        headers: Callable[[], Mapping[str, str]],
     ) -> None:
-        self._call, self._attempt, self._monotonic, self._keep = call, attempt, monotonic, keep
+        self._call, self._attempt, self._monotonic = call, attempt, monotonic
+        self._keep, self._headers = keep, headers
 
     @property
     def call(self) -> Call:
@@ -367,8 +371,7 @@ class CallInfo:
     @property
     def traceparent(self) -> str | None:
         """W3C `traceparent` header for a tool that sends requests itself; None without tracing."""
-        call = self._call
-        return f"00-{call.trace_id}-{call.span_id}-01" if call.trace_id and call.span_id else None
+        return self._headers().get("traceparent")
 
     def attach(
         self, data: bytes | str, name: str, *, media_type: str = "application/octet-stream", type: str = "artifact"

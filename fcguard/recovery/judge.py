@@ -101,7 +101,7 @@ def _failure(call: Call, attempt: Attempt, found: Classified, cause: str | None)
     effect = _effect(tool.effect, found.proof)
     attempt.effect = effect
     message = call.redactor.text(found.message or f"{tool.name} failed: {found.error_type}.")
-    known = TAXONOMY.get(found.error_type)
+    known = TAXONOMY.get(found.error_type)  # type: ignore[call-overload]
     is_platform = known is not None and known[0] in (FailureClass.PLATFORM, FailureClass.CONTROL)
     if effect == "unknown" and tool.effect in ("write", "destructive") and not is_platform:
         return Failure.of(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fcguard.arguments.bound import bind
 from fcguard.config import Config
 from fcguard.io import IO
 from fcguard.model.call import UNFILLED, Call
-from fcguard.model.failure import ErrorType, Failure, Halt
+from fcguard.model.failure import Failure, Halt
 from fcguard.model.frozen import freeze
 
 __all__ = ["normalize_arguments"]
@@ -27,22 +28,8 @@ async def normalize_arguments(call: Call, config: Config, io: IO) -> None:
     if value is None:
         raise Halt(_failure(normalized))
     if tool.bound:
-        _bind(call, value)
+        bind(value, tool.bound, call.context)
     call.arguments = freeze(value)
-
-
-def _bind(call: Call, value: dict[str, Any]) -> None:
-    for parameter, name in call.prepared.tool.bound.items():
-        bound = call.context.value_of(name)
-        if bound is None:
-            raise Halt(
-                Failure.of(
-                    ErrorType.STATE_FAILED,
-                    f"The parameter {parameter!r} is bound to the task's {name!r}, which the task does not give. The host must set it.",
-                    "normalize",
-                )
-            )
-        value[parameter] = bound
 
 
 def _failure(normalized: Any) -> Failure:

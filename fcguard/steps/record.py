@@ -7,7 +7,6 @@ from typing import Any
 
 from fcguard.config import Config
 from fcguard.constraints.admission import release
-from fcguard.errors import StoreError
 from fcguard.io import IO
 from fcguard.model.call import UNFILLED, Call
 from fcguard.model.context import OUTSIDE
@@ -27,11 +26,15 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
         _finish_interrupted(call, config, io)
     if call.context is UNFILLED:  # interrupted before the first step
         call.context = OUTSIDE
+    if config.logs is not None:
+        log = config.logs.take(call)
+        if log is not None:
+            call.attach(log)
     published = _published(call, io)
     record = _Record(call, published)
     try:
         await close_call(call, _state(call), record, config.store, io)
-    except StoreError as error:
+    except Exception as error:  # also what a third-party store raises by mistake: the work is done, only its record is not
         call.flag("evidence_pending")
         published["message"] = published["message"] or _pending(error)
     call.result = ToolResult.of(published, _unpublished(call))
@@ -78,7 +81,7 @@ def _finish_interrupted(call: Call, config: Config, io: IO) -> None:
         config.observer.attempt_ended(call, attempt)
 
 
-def _pending(error: StoreError) -> str:
+def _pending(error: Exception) -> str:
     return f"Done, but the record of it could not be written yet ({type(error).__name__})."
 
 
@@ -133,7 +136,7 @@ def _published(call: Call, io: IO) -> dict[str, Any]:
 
 def _masked(call: Call, arguments: FrozenDict) -> Mapping[str, Any]:
     """Answer the arguments with secrets masked; a closed schema without a secret name has none to mask by name."""
-    return call.redactor.value(arguments) if call.prepared.may_hold_secrets else arguments  # type: ignore[no-any-return]
+    return call.redactor.value(arguments) if call.prepared.may_hold_secrets else arguments
 
 
 def _unpublished(call: Call) -> dict[str, Any]:

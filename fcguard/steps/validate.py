@@ -7,8 +7,10 @@ from inspect import isawaitable
 from typing import Any
 
 from fcguard.approval.consult import Approved, review
+from fcguard.arguments.bound import bind
 from fcguard.config import Collaborator, Config, Prepared, Verdict
 from fcguard.constraints.admission import admit, violated
+from fcguard.constraints.budget import task_budget
 from fcguard.io import IO
 from fcguard.model.call import UNFILLED, Call
 from fcguard.model.failure import ErrorType, Failure, Halt, Problem
@@ -29,8 +31,11 @@ async def validate_call(call: Call, config: Config, io: IO) -> None:
         await _check_rules(call, prepared.rules, io)
         approval = await _check_approval(call, config, io) if prepared.needs_approval else None
         call.verdict = Verdict(prepared.passed, approval=approval) if approval else prepared.all_passed
-    if prepared.constraints:
-        failure = await admit(call, prepared.constraints, io)
+    constraints = prepared.constraints
+    if call.context.budget is not None:
+        constraints = (task_budget, *constraints)
+    if constraints:
+        failure = await admit(call, constraints, io)
         if failure is not None:
             raise Halt(failure)
 
@@ -112,6 +117,7 @@ def _take_modified(call: Call, arguments: Mapping[str, Any]) -> None:
                 problems=normalized.problems,
             )
         )
+    bind(normalized.value, call.prepared.tool.bound, call.context)
     call.reopen("arguments")
     call.normalized = normalized
     call.arguments = freeze(normalized.value)

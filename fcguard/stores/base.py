@@ -326,11 +326,8 @@ class CallQuery:
 class Store(Protocol):
     """A ledger. Thread-safe; usable from several processes where the implementation says so.
 
-    Attributes:
-        answers_inline: whether `submit` always calls `done` before it returns, so that nobody has to wait.
+    A store whose `submit` always calls `done` before it returns may say so with `answers_inline = True`: nobody waits then.
     """
-
-    answers_inline: bool
 
     def submit(self, command: Command, done: Done) -> None:
         """Take a command; `done` gets the answer once it is durable, or the `StoreError` that refused it.

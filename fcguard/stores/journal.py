@@ -74,7 +74,7 @@ async def start_attempt(call: Call, attempt: Attempt, store: Store, io: IO, leas
         command = Move(call.request_id, call.ledger_version, CallState.STARTED, attempt.number, event)
     try:
         answer = await io.commit(store, command)
-    except StoreError as error:
+    except Exception as error:
         raise Halt(_unwritable(error)) from None
     if isinstance(answer, Accepted):
         call.ledger_version, call.ledger_state = answer.version, CallState.STARTED
@@ -85,10 +85,11 @@ async def start_attempt(call: Call, attempt: Attempt, store: Store, io: IO, leas
     raise Halt(_blocked(call, answer))
 
 
-def _unwritable(error: StoreError) -> Failure:
+def _unwritable(error: Exception) -> Failure:
+    why = str(error) if isinstance(error, StoreError) else f"the ledger raised {type(error).__name__}"
     return Failure.of(
         ErrorType.EVIDENCE_FAILED,
-        f"The intent of the write could not be recorded, so nothing was sent: {error}",
+        f"The intent of the write could not be recorded, so nothing was sent: {why}",
         "execute",
         cause=type(error).__name__,
         reason="the ledger refused the intent",
@@ -136,7 +137,7 @@ async def move_call(call: Call, state: CallState, kind: str, payload: Mapping[st
     event = Event(kind, io.now(), {"request_id": call.request_id, **payload})
     try:
         answer = await io.commit(store, Move(call.request_id, call.ledger_version, state, len(call.attempts), event))
-    except StoreError:
+    except Exception:
         call.flag("evidence_pending")
         return
     if isinstance(answer, Accepted):
