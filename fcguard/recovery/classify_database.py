@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import re
+from types import TracebackType
 from typing import Any, Final
 
 from fcguard.model.failure import ErrorType
@@ -82,6 +83,7 @@ SQLITE_CODES: Final[dict[str, Answer]] = {
     "SQLITE_CORRUPT": _TROUBLE,
     "SQLITE_NOTADB": _TROUBLE,
     "SQLITE_PROTOCOL": _TROUBLE,
+    "SQLITE_ERROR": Answer(_E.TOOL_ERROR, "unknown", "the database found a statement wrong"),
 }
 """SQLite result code, extended or primary -> meaning."""
 
@@ -186,26 +188,45 @@ def _by_sqlite_code(error: BaseException) -> Answer | None:
         return None
     primary = "_".join(name.split("_")[:2])
     answer = SQLITE_CODES.get(name) or SQLITE_CODES.get(primary)
-    return _BUSY if answer is _BUSY_SOMEWHERE and _began_statement(error) else answer
+    if answer is _BUSY_SOMEWHERE and _failed_in_one_statement(error, proved_by_silence=False):
+        return _BUSY
+    if answer is not None and answer.proof == "refused" and not _failed_in_one_statement(error, proved_by_silence=True):
+        return answer._replace(proof="unknown", reason=f"{answer.reason}; statements before it may stand")
+    return answer
 
 
-def _began_statement(error: BaseException) -> bool:
-    """Answer whether the line that failed executes a statement and commits nothing.
+def _failed_in_one_statement(error: BaseException, *, proved_by_silence: bool) -> bool:
+    """Answer whether the line that failed executes one statement, which is no commit.
 
-    A commit that finds the database locked leaves its transaction open: the next commit on that connection applies it, so it is
-    no refusal. SQLite's driver is written in C, so the innermost frame is its caller, and its line tells which of the two it was.
+    A commit that finds the database locked leaves its transaction open: the next commit on that connection applies it. Scripts
+    and `executemany` may have applied a part. SQLite's driver is written in C, so the innermost frame is its caller, and its line
+    tells which of them it was.
+
+    Args:
+        error: what the driver raised.
+        proved_by_silence: the answer for an exception that never was raised, or that another thread raised for a caller.
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is None:
+    words = _words_of_call(trace) if trace is not None else set()
+    if any(map(_ends_transaction, words)) or "executemany" in words:
         return False
-    words = _words_on_line(trace.tb_frame.f_code, trace.tb_lineno)
-    return not words.isdisjoint(("execute", "executemany")) and not any(map(_ends_transaction, words))
+    return "execute" in words or (proved_by_silence and trace is None)
 
 
 def _ends_transaction(text: str) -> bool:
     return "commit" in text or "script" in text or text.split(maxsplit=1)[:1] in (["end"], ["end;"], ["release"])
+
+
+def _words_of_call(trace: TracebackType) -> set[str]:
+    """Answer the names and texts that the failed call was made with, in lower case."""
+    frame = trace.tb_frame
+    if str(frame.f_globals.get("__name__")).startswith("aiosqlite."):
+        call = frame.f_locals.get("function")  # its thread calls what it was handed
+        words = [read(read(call, "func"), "__name__"), *(read(call, "args") or ())]
+        return {word.lower() for word in words if isinstance(word, str)}
+    return _words_on_line(frame.f_code, trace.tb_lineno)
 
 
 def _words_on_line(code: Any, line: int) -> set[str]:

@@ -99,7 +99,7 @@ CLIENT_ERRORS: Final[dict[tuple[str, str], Answer]] = {
             "PoolTimeout": _NO_FREE_CONNECTION,
             "ProxyError": _NO_TUNNEL,
             "UnsupportedProtocol": _NOT_BUILT,
-            "InvalidURL": _NOT_BUILT,
+            "InvalidURL": _MISUSED,
             "LocalProtocolError": _MISUSED,
             "TimeoutException": _NO_ANSWER,
             "NetworkError": _LOST,

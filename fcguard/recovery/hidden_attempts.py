@@ -67,7 +67,14 @@ _RETRYING: Final[dict[tuple[str, str], Check]] = {
 }
 """(module, function) of a retry layer -> whether its variables show an attempt before the one that failed."""
 
-_OPAQUE: Final = frozenset({"retrying", "retry", "httpx_retries", "aiohttp_retry"})
+_OPAQUE: Final = (
+    "retrying",
+    "retry.",
+    "httpx_retries.",
+    "aiohttp_retry.",
+    "google.api_core.retry",
+    "azure.core.pipeline.policies._retry",
+)
 """Retry layers whose variables are not known here: passing through one proves nothing any more."""
 
 _CONNECT_FUNCTIONS: Final = frozenset({"connect", "connect_check_health"})
@@ -83,10 +90,12 @@ def earlier_attempt(links: Sequence[BaseException]) -> str | None:
         told = _told_by_value(link)
         if told is not None:
             return told
-        caller = ""
+        caller, last = "", None
         for frame in frames_of(link):
+            if frame is last:  # an error that is raised again passes its frame twice
+                continue
             module = str(frame.f_globals.get("__name__"))
-            if module.partition(".")[0] in _OPAQUE:
+            if module.startswith(_OPAQUE):
                 return f"{module} may have sent it before"
             check = _RETRYING.get((module, frame.f_code.co_name))
             if module.partition(".")[0] == "tenacity":
@@ -94,7 +103,7 @@ def earlier_attempt(links: Sequence[BaseException]) -> str | None:
             is_connecting = module.startswith("redis.") and caller in _CONNECT_FUNCTIONS
             if check is not None and not is_connecting and check(frame.f_locals):
                 return f"{module} had sent it, or another request, before"
-            caller = frame.f_code.co_name
+            caller, last = frame.f_code.co_name, frame
     return None
 
 

