@@ -46,7 +46,8 @@ class Pair:
     Attributes:
         step: the gold step; None for an extra call.
         position: position of the call in the session; None for a missing step.
-        kind: `match`, `arguments_differ`, `substituted` (another tool in its place), `missing`, `extra`, `skipped`
+        kind: `match`, `arguments_differ`, `substituted` (another tool in its place), `missing`, `extra`, `free` (an extra
+            read where the gold lets the agent look around), `skipped`
             (no tool was needed and none was used, or the step was optional).
         choice: the choice of the step that fits the call.
         mismatches: where the arguments differ from the gold.
@@ -96,22 +97,26 @@ def align(calls: Sequence[CallRecord], task: GoldTask, effect_of: EffectOf | Non
         The alignment with the cheapest path; the first of equals.
     """
     tell = effect_of or (lambda call: call.effect)
+    free = [task.free_reads and tell(call) == "read" for call in calls]
     best: Alignment | None = None
     for index, path in enumerate(task.paths):
-        found = _align_path(calls, path, index, tell)
+        found = _align_path(calls, path, index, tell, free)
         if best is None or found.cost < best.cost - 1e-9:
             best = found
-    return best if best is not None else _align_path(calls, (), 0, tell)
+    return best if best is not None else _align_path(calls, (), 0, tell, free)
 
 
-def _align_path(calls: Sequence[CallRecord], path: tuple[GoldStep, ...], index: int, tell: EffectOf) -> Alignment:
+def _align_path(
+    calls: Sequence[CallRecord], path: tuple[GoldStep, ...], index: int, tell: EffectOf, free: list[bool]
+) -> Alignment:
     n_calls = len(calls)
+    spare = [0.0 if is_free else COSTS["extra"] for is_free in free]
     slots = [(step, number) for step in path for number in range(max(step.minimum, min(step.maximum, n_calls), 1))]
     fits = [[_fit(step, call, tell) for call in calls] for step, _ in slots]
     order = _order(slots)
     weights = _weights(len(slots), order, n_calls)
     costs = [
-        [cost - weight * (n_calls - position) for position, (cost, _) in enumerate(row)]
+        [cost - spare[position] - weight * (n_calls - position) for position, (cost, _) in enumerate(row)]
         for row, weight in zip(fits, weights, strict=True)
     ]
     left_out = [_cost_of_leaving_out(step, number) for step, number in slots]
@@ -124,8 +129,8 @@ def _align_path(calls: Sequence[CallRecord], path: tuple[GoldStep, ...], index: 
         if pair is not None:
             pairs.append(pair)
     extra = sorted(set(range(n_calls)) - set(chosen))
-    pairs.extend(Pair(None, position, "extra") for position in extra)
-    return Alignment(tuple(pairs), cost + COSTS["extra"] * len(extra), index, is_exact)
+    pairs.extend(Pair(None, position, "free" if free[position] else "extra") for position in extra)
+    return Alignment(tuple(pairs), cost + sum(spare[position] for position in extra), index, is_exact)
 
 
 Fit = tuple[float, tuple[str, Choice | None, tuple[Mismatch, ...]]]
@@ -258,7 +263,7 @@ def _drop_conflicts(chosen: list[int | None], order: list[tuple[int, int]]) -> l
 def _solver(
     costs: list[list[float]], left_out: list[float], n_calls: int
 ) -> Callable[[frozenset[_Use]], tuple[float, list[int | None]]]:
-    """Build the assignment: a slot takes a call (saving the call's extra cost) or its own "left out" column."""
+    """Build the assignment: a slot takes a call (its cost less what the call would cost as extra) or is left out."""
     try:
         import numpy as np
         from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped, unused-ignore]
@@ -266,7 +271,7 @@ def _solver(
         raise MissingExtraError("scipy", "evaluation") from error
     size = len(costs)
     matrix = np.full((size, n_calls + size), _FORBIDDEN)
-    matrix[:, :n_calls] = np.asarray(costs) - COSTS["extra"]
+    matrix[:, :n_calls] = np.asarray(costs)
     for row, cost in enumerate(left_out):
         matrix[row, n_calls + row] = cost
 

@@ -165,7 +165,9 @@ def save_baseline(baseline: Baseline, path: str | Path) -> None:
             for (slice_, task), counts in sorted(baseline.tasks.items())
         ],
     }
-    Path(path).write_text(json.dumps(content, ensure_ascii=False, indent=2, sort_keys=True) + "\n", "utf-8")
+    Path(path).write_text(
+        json.dumps(content, ensure_ascii=False, indent=2, sort_keys=True) + "\n", "utf-8", "backslashreplace"
+    )
 
 
 def load_baseline(path: str | Path) -> Baseline:

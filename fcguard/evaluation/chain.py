@@ -61,7 +61,7 @@ def write_tool_chains(sessions: Iterable[Session], path: str | Path, *, argument
         How many were written.
     """
     written = 0
-    with Path(path).open("w", encoding="utf-8") as stream:
+    with Path(path).open("w", encoding="utf-8", errors="backslashreplace") as stream:
         for session in sessions:
             chain = tool_chain(session, arguments=arguments)
             record = {

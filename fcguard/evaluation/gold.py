@@ -93,6 +93,7 @@ class GoldTask:
         paths: whole alternative ways to do it; each is a tuple of steps. The best-fitting one counts.
         min_calls: fewest logical calls that do the task; None: nobody said.
         allowed_effects: effects the task may have; None: whatever its steps have.
+        free_reads: whether the agent may look around: reads that match no step are neither extra nor over-tooling.
         stop_is_right: whether stopping safely, with the reason told, is the right end of a failure.
         best_tokens, best_cost, best_seconds: what the best tool needs; for ratios only.
     """
@@ -103,6 +104,7 @@ class GoldTask:
     prompt: str = ""
     min_calls: int | None = None
     allowed_effects: frozenset[Effect] | None = None
+    free_reads: bool = False
     stop_is_right: bool = False
     best_tokens: float | None = None
     best_cost: float | None = None
@@ -241,6 +243,7 @@ def _task(row: Mapping[str, Any], suitability: Suitability, where: str) -> GoldT
         prompt=row.get("prompt", ""),
         min_calls=row.get("min_calls"),
         allowed_effects=None if allowed is None else frozenset(allowed),
+        free_reads=row.get("free_reads", False),
         stop_is_right=row.get("stop_is_right", False),
         best_tokens=best.get("tokens"),
         best_cost=best.get("cost"),

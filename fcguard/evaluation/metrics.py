@@ -52,6 +52,7 @@ COUNTS: Final[dict[str, str]] = {
     "substituted": "P1: calls of another tool in the place of the right one",
     "missing": "P1: steps that nobody did",
     "extra": "P1: calls that no step asks for",
+    "free": "reads that no step asks for, where the gold lets the agent look around",
     "over_tooling": "P1: sessions that used a tool where none is needed",
     "under_tooling": "P1: sessions that used none where one is needed",
     "arguments_matched": "aligned calls whose arguments are what the gold asks for",
@@ -231,15 +232,14 @@ def _count_alignment(counts: Counts, session: Session, task: GoldTask | None, al
         return
     counts["aligned_calls"] = len(session.calls)
     counts["gold_steps"] = sum(1 for pair in alignment.pairs if pair.step is not None and pair.kind != "skipped")
-    for kind in ("substituted", "missing", "extra", "arguments_differ"):
+    for kind in ("substituted", "missing", "extra", "free", "arguments_differ"):
         counts[kind] = alignment.count(kind)
     counts["arguments_matched"] = alignment.count("match")
     needs_tool = (
         any(not step.is_none and not step.optional for step in task.paths[alignment.path]) if task.paths else False
     )
-    counts["over_tooling"] = int(
-        bool(session.calls) and not needs_tool and not alignment.count("match", "arguments_differ")
-    )
+    is_done = alignment.count("match", "arguments_differ") > 0
+    counts["over_tooling"] = int(alignment.count("extra") > 0 and task.wants_no_tool and not is_done)
     counts["under_tooling"] = int(not session.calls and needs_tool)
     chosen = [pair.choice for pair in alignment.pairs if pair.choice is not None]
     counts["tier_from_catalogue"] = sum(1 for choice in chosen if choice.source == "catalogue")

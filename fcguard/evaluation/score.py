@@ -105,7 +105,7 @@ def _selection(task: GoldTask | None, alignment: Alignment | None) -> Value:
     counted = [pair for pair in alignment.pairs if pair.step is not None and pair.kind != "skipped"]
     if counted:
         return ok(sum(_points(pair) for pair in counted) / len(counted), k=len(counted), n=len(counted))
-    if alignment.count("extra") and (task.wants_no_tool or not any(task.paths)):
+    if alignment.count("extra") and task.wants_no_tool:
         return ok(0.0, k=0, n=0)
     return ok(float(MAXIMUM["selection"]), k=0, n=0)
 

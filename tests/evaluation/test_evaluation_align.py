@@ -105,6 +105,16 @@ def test_a_read_does_not_stand_for_a_write() -> None:
     assert kinds(align([call("other")], task, effects)) == [("substituted", 0)]
 
 
+def test_an_agent_may_look_around_where_the_gold_says_so() -> None:
+    effects = catalogue_of(look="read", send="write").effect_of
+    free = gold_of(step("send"), free_reads=True).tasks["t"]
+    found = align([call("look"), call("send"), call("send")], free, effects)
+    assert kinds(found) == [("match", 1), ("free", 0), ("extra", 2)]
+    assert found.cost == COSTS["extra"]
+    nothing = gold_of(free_reads=True).tasks["t"]
+    assert kinds(align([call("look")], nothing, effects)) == [("free", 0)]
+
+
 def test_a_call_that_succeeded_goes_before_one_that_failed() -> None:
     assert kinds(align([call("a", status="failed"), call("a")], task_of(step("a")))) == [("match", 1), ("extra", 0)]
 

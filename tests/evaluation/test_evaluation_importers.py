@@ -7,44 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fcguard.errors import UsageError
 from fcguard.evaluation.importers import tau2, tau_bench
 from fcguard.evaluation.importers.options import ImportOptions, Wrapper
-from fcguard.evaluation.importers.read import FORMATS, detect_format, read_records, read_trace
-from fcguard.evaluation.importers.stream import iter_values
-from fcguard.evaluation.trace import Run, Session, UnreadLog
+from fcguard.evaluation.importers.read import detect_format, read_records, read_trace
 from tests.evaluation.evaluation_builders import catalogue_of
-
-
-def tool_call(name: Any, arguments: Any, call_id: Any = "1") -> dict[str, Any]:
-    return {
-        "role": "assistant",
-        "tool_calls": [{"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}],
-    }
-
-
-def result(content: Any, call_id: Any = "1", **fields: Any) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": content, **fields}
-
-
-def read_one(record: Any, format: str, **options: Any) -> tuple[Session, Run]:
-    run = read_records([record], format, options=ImportOptions(**options))
-    (session,) = run
-    return session, run
-
-
-MESSAGES = [
-    {"role": "system", "content": "be good"},
-    {"role": "user", "content": "order A17 please"},
-    tool_call("find", '{"id": "A17"}', "c1"),
-    result('{"success": true, "owner": "Z99"}', "c1"),
-    tool_call("notify", {"who": "Z99"}, "c2"),
-    result("done", "c2"),
-    {"role": "assistant", "content": "Z99 was told."},
-]
+from tests.evaluation.evaluation_samples import (
+    CHAIN,
+    LEDGER,
+    MESSAGES,
+    TAU,
+    TAU2,
+    export,
+    read_one,
+    result,
+    span,
+    tool_call,
+)
 
 
 def test_openai_messages_pair_calls_with_results() -> None:
@@ -147,26 +127,6 @@ def test_loose_messages_are_one_session(tmp_path: Path) -> None:
     assert noted.unread.count == 1
 
 
-TAU = {
-    "task_id": 3,
-    "trial": 1,
-    "reward": 0.0,
-    "info": {
-        "task": {
-            "instruction": "do it",
-            "actions": [{"name": "send", "kwargs": {"to": "a"}}, {"name": "look", "kwargs": {}}],
-        }
-    },
-    "traj": [
-        {"role": "user", "content": "yes, go ahead"},
-        tool_call("send", '{"to": "b"}'),
-        result("Error: no such user"),
-        tool_call("send", '{"to": "a"}', "2"),
-        result("ok", "2"),
-    ],
-}
-
-
 def test_tau_bench_results(tmp_path: Path) -> None:
     session, _ = read_one(TAU, "tau_bench")
     assert (session.session_id, session.outcome) == ("3#1", "failed")
@@ -200,53 +160,6 @@ def test_outcomes_of_tau_bench(fields: dict[str, Any], outcome: str) -> None:
     assert read_one({**TAU, **fields}, "tau_bench")[0].outcome == outcome
 
 
-TAU2 = {
-    "tasks": [
-        {
-            "id": "t1",
-            "evaluation_criteria": {
-                "actions": [
-                    {"name": "send", "arguments": {"to": "a"}},
-                    {"name": "push_button", "arguments": {}, "requestor": "user"},
-                ]
-            },
-        },
-        {"id": "t2", "evaluation_criteria": None},
-    ],
-    "simulations": [
-        {
-            "id": "s1",
-            "task_id": "t1",
-            "trial": 0,
-            "termination_reason": "user_stop",
-            "reward_info": {"reward": 1.0},
-            "messages": [
-                {
-                    "role": "user",
-                    "content": "hi",
-                    "tool_calls": [{"id": "u", "name": "push_button", "arguments": {}, "requestor": "user"}],
-                },
-                {"role": "tool", "id": "u", "content": "pushed", "error": False, "requestor": "user"},
-                {
-                    "role": "assistant",
-                    "tool_calls": [{"id": "c", "name": "send", "arguments": {"to": "a"}, "requestor": "assistant"}],
-                },
-                {
-                    "role": "tool",
-                    "tool_messages": [
-                        {"role": "tool", "id": "c", "content": "no", "error": True, "requestor": "assistant"}
-                    ],
-                },
-                "broken",
-            ],
-        },
-        {"id": "s2", "task_id": "t2", "messages": [], "termination_reason": "unexpected_error"},
-        {"id": "s3", "task_id": "t2", "messages": [], "termination_reason": "max_steps", "reward_info": None},
-        {"id": "s4"},
-    ],
-}
-
-
 def test_tau2_results(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     path.write_text(json.dumps(TAU2), "utf-8")
@@ -264,12 +177,6 @@ def test_tau2_results(tmp_path: Path) -> None:
         path.write_text(content, "utf-8")
         with pytest.raises(UsageError, match="no task|cannot be read"):
             tau2.read_gold(path)
-
-
-CHAIN = [
-    {"step": 1, "subtask_id": "s1", "tool": "search", "status": "success", "retry_count": 0, "depends_on": []},
-    {"step": 2, "subtask_id": "s2", "tool": "calc", "status": "failed", "retry_count": 2, "depends_on": ["s1"]},
-]
 
 
 @pytest.mark.parametrize("value", [CHAIN, {"task_id": "0", "tool_chain": CHAIN}, {"id": "0", "steps": CHAIN}])
@@ -338,29 +245,6 @@ def test_plain_calls_with_a_result() -> None:
     assert [s.calls for s in read_records([rows], "tool_list")] == [session.calls]
 
 
-LEDGER = {
-    "request_id": "fc-1",
-    "session_id": "s",
-    "task_id": "t",
-    "tool": "create_order",
-    "tool_effect": "write",
-    "raw_arguments": '{"n": 1}',
-    "state": "SUCCEEDED",
-    "effect": "applied",
-    "validation": [{"path": "n", "rule": "minimum", "message": "too small"}, "x"],
-    "attempts": [{"status": "failed", "error_type": "TIMEOUT", "seconds": 2.0}, {"status": "succeeded"}],
-    "result_digest": "dd",
-    "idempotency_key": "k",
-    "approved": True,
-    "tokens": 12,
-    "cost": 0.5,
-    "duration_ms": 20.0,
-    "evidence": [{"type": "log", "ref": "logs/x.log"}],
-    "outcome": "passed",
-    "reason_told": True,
-}
-
-
 def test_ledger_records() -> None:
     confirm = {**LEDGER, "request_id": "fc-2", "purpose": "confirm"}
     other = {**LEDGER, "request_id": "fc-3", "session_id": "s2", "state": "REJECTED", "attempts": 0}
@@ -393,30 +277,6 @@ def test_envelopes_are_records_too() -> None:
     assert (call.status, call.effect_state, call.arguments, call.may_have_run) == ("refused", "none", {"x": 1}, False)
     session, _ = read_one({**envelope, "attempts": 3, "evidence": "log.txt"}, "ledger")
     assert (session.calls[0].retries, session.calls[0].evidence) == (2, ("log.txt",))
-
-
-def attribute(key: str, value: Any) -> dict[str, Any]:
-    kind = {str: "stringValue", bool: "boolValue", int: "intValue", float: "doubleValue"}.get(type(value))
-    if kind is None:
-        return {"key": key, "value": value}
-    return {"key": key, "value": {kind: str(value) if kind == "intValue" else value}}
-
-
-def span(name: str, start: int, attributes: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    rows = [attribute(key, value) for key, value in attributes.items()]
-    return {
-        "traceId": "t1",
-        "spanId": f"s{start}",
-        "name": name,
-        "startTimeUnixNano": str(start * 10**9),
-        "endTimeUnixNano": str((start + 1) * 10**9),
-        "attributes": rows,
-        **fields,
-    }
-
-
-def export(*spans: Any) -> dict[str, Any]:
-    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
 
 
 def test_genai_spans() -> None:
@@ -462,142 +322,3 @@ def test_genai_spans() -> None:
     assert (late.status, late.error_type, late.has_arguments) == ("failed", "TIMEOUT", False)
     assert (second.session_id, second.calls[0].tool, second.calls[0].status) == ("c2", "other", "failed")
     assert run.unread.count == 2
-
-
-SAMPLES: dict[str, Any] = {
-    "tau_bench": TAU,
-    "tau2": TAU2,
-    "otlp_genai": export(span("execute_tool a", 1, {})),
-    "ledger": LEDGER,
-    "openai_messages": {"messages": MESSAGES},
-    "tool_chain": CHAIN,
-    "tool_list": {"calls": [{"tool": "a", "args": {}}]},
-}
-
-
-@pytest.mark.parametrize("layout", ["lines", "array", "value", "indented"])
-@pytest.mark.parametrize("name", list(FORMATS))
-def test_the_format_is_found_out_in_every_layout(tmp_path: Path, name: str, layout: str) -> None:
-    sample = SAMPLES[name]
-    text = {
-        "lines": "\n" + json.dumps(sample) + "\n\n" + json.dumps(sample) + "\n",
-        "array": json.dumps([sample]),
-        "value": json.dumps(sample),
-        "indented": json.dumps([sample], indent=2),
-    }[layout]
-    path = tmp_path / "trace.json"
-    path.write_text(text, "utf-8")
-    run = read_trace(path)
-    assert run.format == name
-    assert len(list(run)) >= 1
-    assert list(run) == list(run), "a run can be read again"
-    assert FORMATS[name].recognises(sample)
-
-
-@pytest.mark.parametrize("name", list(FORMATS))
-@given(
-    values=st.lists(
-        st.recursive(
-            st.none() | st.integers() | st.text(max_size=3),
-            lambda x: (
-                st.lists(x, max_size=3)
-                | st.dictionaries(
-                    st.sampled_from(
-                        [
-                            "role",
-                            "tool",
-                            "name",
-                            "calls",
-                            "messages",
-                            "tool_calls",
-                            "traj",
-                            "reward",
-                            "content",
-                            "resourceSpans",
-                            "spans",
-                            "request_id",
-                            "state",
-                            "simulations",
-                            "tool_chain",
-                            "function",
-                            "arguments",
-                            "attempts",
-                            "evidence",
-                            "trial",
-                        ]
-                    ),
-                    x,
-                    max_size=4,
-                )
-            ),
-            max_leaves=8,
-        ),
-        max_size=3,
-    )
-)
-def test_no_importer_crashes_or_stays_silent(name: str, values: list[Any]) -> None:
-    run = read_records(values, name)
-    sessions = list(run)
-    assert sessions or run.unread.count or not values or name == "otlp_genai"
-
-
-def test_a_broken_line_is_noted_and_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    path.write_text(json.dumps(LEDGER) + "\n{broken\n\n" + json.dumps({**LEDGER, "session_id": "x"}) + "\n", "utf-8")
-    run = read_trace(path)
-    assert len(list(run)) == 2
-    assert [str(item) for item in run.unread.first][0].startswith("line 2: not JSON")
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ('[{"tool": "a"}, {"tool": ', "nothing after it was read"),
-        ('[{"tool": "a"}', "not closed"),
-        ('[{"tool": "a"}, ' + "[" * 100_000, "nested too deeply"),
-        ('[{"tool": "a"}, 12', "ends inside"),
-    ],
-)
-def test_a_cut_array_is_read_as_far_as_it_goes(tmp_path: Path, text: str, fault: str) -> None:
-    path = tmp_path / "t.json"
-    path.write_text(text, "utf-8")
-    run = read_trace(path)
-    (session,) = run
-    assert len(session.calls) == 1
-    assert fault in str(run.unread.first[0])
-
-
-def test_a_large_array_is_streamed_in_pieces(tmp_path: Path) -> None:
-    rows = [{"tool": "a", "args": {"text": "x" * size}} for size in (10, 200_000, 5, 300_000, 0)]
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps(rows), "utf-8")
-    unread = UnreadLog()
-    assert [value for _, value in iter_values(path, unread)] == rows
-    assert unread.count == 0
-
-
-def test_only_the_first_notes_are_kept() -> None:
-    log = UnreadLog(limit=2)
-    for number in range(5):
-        log.add(str(number), "x")
-    assert (log.count, len(log.first)) == (5, 2)
-
-
-def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "t.json"
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_trace(path)
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_trace(path)
-    path.write_text('{"nothing": 1}', "utf-8")
-    with pytest.raises(UsageError, match="name one of ledger, openai_messages"):
-        read_trace(path)
-    with pytest.raises(UsageError, match="unknown trace format 'csv'"):
-        read_trace(path, "csv")
-    with pytest.raises(UsageError, match="unknown trace format"):
-        read_records([], "csv")
-    path.write_text("{broken", "utf-8")
-    run = read_trace(path, "ledger")
-    assert list(run) == []
-    assert run.unread.count == 1

@@ -150,6 +150,20 @@ def test_json_holds_no_nan_and_ends_with_a_newline() -> None:
     assert json.loads(text, parse_constant=pytest.fail)["schema_version"] == 1
 
 
+@pytest.mark.parametrize("ending", list(RENDERINGS))
+def test_text_that_cannot_be_encoded_does_not_stop_a_report(tmp_path: Path, ending: str) -> None:
+    broken = session(call("look", {"n": "\ud800"}), call("\udfff", {}), task_id="\ud800", detail="\ud800")
+    partial = evaluate([broken], MEASURES)
+    write_report(build_document(partial, judge(partial), source="\ud800"), tmp_path / f"r{ending}")
+    assert (tmp_path / f"r{ending}").stat().st_size > 500
+
+
+@pytest.mark.parametrize("ending", list(RENDERINGS))
+def test_a_verdict_without_checks_can_be_rendered(tmp_path: Path, ending: str) -> None:
+    write_report(build_document(Partial(), Verdict.usage("the prompts differ")), tmp_path / f"r{ending}")
+    assert "the prompts differ" in (tmp_path / f"r{ending}").read_text("utf-8")
+
+
 def test_files_of_other_endings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"use one of \.html"):
         write_report(document(), tmp_path / "report.pdf")

@@ -120,6 +120,12 @@ def test_a_tool_chain_survives_its_file(tmp_path: Path) -> None:
             assert (left.arguments, left.subtask_id) == (right.arguments, right.subtask_id)
 
 
+def test_a_chain_with_text_that_cannot_be_encoded_is_written(tmp_path: Path) -> None:
+    write_tool_chains([session(call("\ud800", {}))], tmp_path / "c.jsonl")
+    (again,) = read_trace(tmp_path / "c.jsonl")
+    assert again.calls[0].tool == "\ud800"
+
+
 def test_a_chain_takes_its_subtasks_from_the_alignment_and_has_no_arguments() -> None:
     gold = gold_of(step("a", id="first"), step("b", id="second"))
     run = session(call("b", {"x": 1}), call("a", {}), call("z", {}))

@@ -36,6 +36,8 @@ def iter_values(path: Path, unread: UnreadLog) -> Iterator[tuple[str, Any]]:
             first = stream.readline(_FIRST_LINE)
             while first and not first.strip():
                 first = stream.readline(_FIRST_LINE)
+            if first.lstrip().startswith("{") and not first.endswith("\n"):
+                first += stream.readline()
             is_line = first.endswith("\n") and _is_json(first) and _has_more(stream)
             stream.seek(0)
             if is_line or (path.suffix.lower() in (".jsonl", ".ndjson") and first.strip() != "["):

@@ -98,7 +98,8 @@ def actions_task(
 ) -> GoldTask:
     """Make the gold of a task from a list of reference actions (name, arguments) in any order.
 
-    Reads are optional (there are many ways to find out); writes are not, and their arguments must be equal.
+    Reads are optional and other reads are free (there are many ways to find out); writes are neither, and their arguments
+    must be equal.
     """
     steps = []
     for number, (name, arguments) in enumerate(actions, 1):
@@ -106,4 +107,4 @@ def actions_task(
         effect = spec.effect if spec is not None else None
         choice = Choice(name, arguments=compile_matcher({"$exact": dict(arguments)}))
         steps.append(GoldStep(str(number), (choice,), optional=effect == "read", effect=effect))
-    return GoldTask(task_id, (tuple(steps),), slice=slice, prompt=prompt)
+    return GoldTask(task_id, (tuple(steps),), slice=slice, prompt=prompt, free_reads=True)

@@ -66,35 +66,49 @@ def build_document(
     """
     options = options or ReportOptions()
     counts = partial.totals()
-    return {
+    document = {
         "schema_version": REPORT_VERSION,
         "title": options.title,
-        "run": {
-            "source": source,
-            "suite": suite,
-            "identity": asdict(identity or RunIdentity()),
-            "unread": {
-                "count": unread.count if unread is not None else 0,
-                "first": [str(item) for item in unread.first] if unread is not None else [],
-            },
-        },
+        "run": _run(source, suite, identity or RunIdentity(), unread or UnreadLog()),
         "gate": _gate(verdict),
         "indicators": [_indicator(item, partial, counts, verdict) for item in INDICATORS],
         "trials": _trials(partial),
         "score": _score(partial, counts, profile),
         "counts": [{"name": name, "number": counts.get(name, 0), "meaning": text} for name, text in COUNTS.items()],
-        "slices": [_slice(name, partial.totals(name)) for name in partial.slices()]
-        if len(partial.slices()) > 1
-        else [],
+        "slices": _slices(partial),
         "tools": [_tool(identity, row) for identity, row in sorted(partial.tools.items())],
         "tasks": [_task(key, row) for key, row in partial.by_task()],
         "comparisons": [asdict(row) for row in verdict.comparisons],
         "naive": [_naive(name, part.totals()) for name, part in (naive or {}).items()],
-        "cases": [
-            case_document(measured, key[0], arguments=options.arguments)
-            for key, measured in partial.cases[: options.cases]
-        ],
-        "cases_left_out": max(0, counts.get("sessions", 0) - min(options.cases, len(partial.cases))),
+        **_cases(partial, counts, options),
+    }
+    cleaned: dict[str, Any] = _writable(document)
+    return cleaned
+
+
+def _writable(value: Any) -> Any:
+    """Replace what no encoding can write (lone surrogates of a broken trace), so that no rendering stumbles over it."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {key: _writable(item) for key, item in value.items()}
+    return [_writable(item) for item in value] if isinstance(value, list) else value
+
+
+def _run(source: str, suite: str, identity: RunIdentity, unread: UnreadLog) -> dict[str, Any]:
+    return {
+        "source": source,
+        "suite": suite,
+        "identity": asdict(identity),
+        "unread": {"count": unread.count, "first": [str(item) for item in unread.first]},
+    }
+
+
+def _cases(partial: Partial, counts: Counts, options: ReportOptions) -> dict[str, Any]:
+    shown = partial.cases[: options.cases]
+    return {
+        "cases": [case_document(measured, key[0], arguments=options.arguments) for key, measured in shown],
+        "cases_left_out": counts.get("sessions", 0) - len(shown),
     }
 
 
@@ -197,6 +211,11 @@ def _score(partial: Partial, counts: Counts, profile: Profile) -> dict[str, Any]
             for name in ("tokens", "cost", "seconds")
         },
     }
+
+
+def _slices(partial: Partial) -> list[dict[str, Any]]:
+    names = partial.slices()
+    return [_slice(name, partial.totals(name)) for name in names] if len(names) > 1 else []
 
 
 def _slice(name: str, counts: Counts) -> dict[str, Any]:

@@ -52,6 +52,7 @@ def render_html(document: dict[str, Any], *, charts: bool = True) -> str:
     figures = {chart["id"]: chart["figure"] for chart in built}
     return environment.get_template("report.html").render(
         document=document,
+        checks={check["indicator"]: check for check in document["gate"]["checks"]},
         charts=built,
         figures=_script_json(figures),
         library=plotting_library().replace("</script", "<\\/script") if built else "",

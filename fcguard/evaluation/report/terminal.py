@@ -8,6 +8,7 @@ from fcguard.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 __all__ = ["print_report"]
 
@@ -33,54 +34,60 @@ def print_report(document: dict[str, Any], console: Console | None = None, *, mo
     """
     try:
         from rich.console import Console
-        from rich.table import Table
         from rich.text import Text
     except ImportError as error:
         raise MissingExtraError("rich", "evaluation") from error
     console = console or Console()
-    gate = document["gate"]
+    gate, unread = document["gate"], document["run"]["unread"]
     console.print(Text(document["title"], style="bold"))
-    console.print(
-        Text(f"gate: {gate['outcome']} (exit {gate['exit_code']}): {gate['message']}", style=_COLOURS[gate["outcome"]])
-    )
-    unread = document["run"]["unread"]
+    verdict = f"gate: {gate['outcome']} (exit {gate['exit_code']}): {gate['message']}"
+    console.print(Text(verdict, style=_COLOURS[gate["outcome"]]))
     if unread["count"]:
         console.print(Text(f"not read: {unread['count']} things, e.g. {unread['first'][0]}", style="yellow"))
-    limits = {check["indicator"]: check["limit"] for check in gate["checks"]}
-    table = Table(
-        "", "indicator", "value", "95% interval", "decision", "limit", title="Indicators", title_justify="left"
-    )
-    for item in document["indicators"]:
-        decision = item["decision"]
-        table.add_row(
-            item["priority"],
-            item["title"],
-            Text(item["text"]),
-            _interval(item),
-            Text(decision.replace("_", " "), style=_COLOURS[decision]),
-            Text(limits.get(item["name"], "")),
-        )
-    console.print(table)
+    console.print(_indicators(document))
     for item in document["indicators"]:
         if item["decision"] == "fail":
             console.print(Text(f"{item['priority']} {item['title']}: {item['fix']}", style="red"))
-    score = Table("dimension", "points", "of", title=f"Score ({document['score']['profile']})", title_justify="left")
-    for row in document["score"]["dimensions"]:
-        score.add_row(row["name"], Text(row["text"]), str(row["maximum"]))
-    score.add_row("total", Text(_total(document["score"])), "100", style="bold")
-    console.print(score)
+    console.print(_score(document["score"]))
     found = [case for case in document["cases"] if case["findings"] or case["outcome"] != "passed"][:most_cases]
     if found:
-        cases = Table("severity", "task", "trial", "outcome", "findings", title="Worst cases", title_justify="left")
-        for case in found:
-            cases.add_row(
-                case["severity"],
-                Text(case["task_id"]),
-                str(case["trial"]),
-                case["outcome"],
-                Text("; ".join(case["findings"])),
-            )
-        console.print(cases)
+        console.print(_cases(found))
+
+
+def _indicators(document: dict[str, Any]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    limits = {check["indicator"]: check["limit"] for check in document["gate"]["checks"]}
+    head = ("", "indicator", "value", "95% interval", "decision", "limit")
+    table = Table(*head, title="Indicators", title_justify="left")
+    for item in document["indicators"]:
+        decision = Text(item["decision"].replace("_", " "), style=_COLOURS[item["decision"]])
+        limit = Text(limits.get(item["name"], ""))
+        table.add_row(item["priority"], item["title"], Text(item["text"]), _interval(item), decision, limit)
+    return table
+
+
+def _score(score: dict[str, Any]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("dimension", "points", "of", title=f"Score ({score['profile']})", title_justify="left")
+    for row in score["dimensions"]:
+        table.add_row(row["name"], Text(row["text"]), str(row["maximum"]))
+    table.add_row("total", Text(_total(score)), "100", style="bold")
+    return table
+
+
+def _cases(cases: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("severity", "task", "trial", "outcome", "findings", title="Worst cases", title_justify="left")
+    for case in cases:
+        findings = Text("; ".join(case["findings"]))
+        table.add_row(case["severity"], Text(case["task_id"]), str(case["trial"]), case["outcome"], findings)
+    return table
 
 
 def _interval(item: dict[str, Any]) -> str:
