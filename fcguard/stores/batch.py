@@ -118,6 +118,7 @@ class Batch:
             store then applies the group again with care.
 
     Attributes:
+        is_careful: as given.
         created: rows to insert, by request id.
         changed: rows to update, by request id.
         events: events to insert.
@@ -125,7 +126,8 @@ class Batch:
     """
 
     def __init__(self, view: View, owner: str, now: float, *, lease: float, careful: bool) -> None:
-        self._view, self._owner, self._now, self._lease, self._careful = view, owner, now, lease, careful
+        self._view, self._owner, self._now, self._lease = view, owner, now, lease
+        self.is_careful = careful
         self._loaded: dict[str, Row] = {}
         self._keys: dict[tuple[str | None, str], Row] = {}
         self._effects: dict[str, Row] = {}
@@ -162,7 +164,7 @@ class Batch:
     def _enter(self, command: Enter) -> Answer | StoreError:
         request_id, state = command.identity.request_id, command.state
         is_terminal = state is _SUCCEEDED or state is _FAILED or state is _REJECTED
-        exists = request_id in self.created or (self._careful and self._row(request_id) is not None)
+        exists = request_id in self.created or (self.is_careful and self._row(request_id) is not None)
         if exists or not is_terminal:
             error = check_new(command, exists=exists)
             if error is not None:

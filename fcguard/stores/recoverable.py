@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from fcguard.stores.base import Enter, Gap, Head, Move, Note, Store, StoredCall
 from fcguard.stores.owner import Liveness, Owner
 
-__all__ = ["Claim", "Drained", "Pruned", "RecoverableStore"]
+__all__ = ["Claim", "Drained", "GapRow", "Pruned", "RecoverableStore", "join_gaps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,21 @@ class Pruned:
 
     calls: int
     events: int
+
+
+GapRow: TypeAlias = tuple[int, int, int, bytes]
+"""Number of a task, first and last event that left, hash of the last."""
+
+
+def join_gaps(gaps: Iterable[GapRow]) -> list[GapRow]:
+    """Join ranges that follow one another without a kept event between them."""
+    joined: list[GapRow] = []
+    for task, first, last, hash_ in sorted(gaps):
+        if joined and joined[-1][0] == task and joined[-1][2] + 1 == first:
+            joined[-1] = (task, joined[-1][1], last, hash_)
+        else:
+            joined.append((task, first, last, hash_))
+    return joined
 
 
 class RecoverableStore(Store, Protocol):

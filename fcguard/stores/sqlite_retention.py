@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from fcguard.stores.recoverable import Pruned
+from fcguard.stores.recoverable import Pruned, join_gaps
 
 __all__ = ["erase_blob", "prune", "put_blob", "read_blob"]
 
@@ -54,14 +54,9 @@ def _add_gaps(connection: sqlite3.Connection, task: int, numbers: list[int]) -> 
             "SELECT hash FROM fc_events WHERE task = ? AND seq = ?", (task, number)
         ).fetchone()
         gaps.append((number, number, hash_))
-    joined: list[tuple[int, int, bytes]] = []
-    for first, last, hash_ in sorted(gaps):
-        if joined and joined[-1][1] + 1 == first:
-            joined[-1] = (joined[-1][0], last, hash_)
-        else:
-            joined.append((first, last, hash_))
+    joined = join_gaps([(task, *gap) for gap in gaps])
     connection.execute("DELETE FROM fc_gaps WHERE task = ?", (task,))
-    connection.executemany("INSERT INTO fc_gaps VALUES (?, ?, ?, ?)", [(task, *gap) for gap in joined])
+    connection.executemany("INSERT INTO fc_gaps VALUES (?, ?, ?, ?)", joined)
 
 
 def put_blob(connection: sqlite3.Connection, digest: str, kind: str, body: bytes, now: float) -> None:

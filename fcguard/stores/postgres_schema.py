@@ -1,0 +1,190 @@
+"""The tables of the PostgreSQL ledger, its numbered migrations, and the rights of the role that writes to it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fcguard.errors import MissingExtraError, StoreError, StoreTooNew, StoreUnavailable
+
+try:
+    import psycopg
+    from psycopg import sql
+except ImportError as error:
+    raise MissingExtraError("psycopg", "postgres") from error
+
+__all__ = ["MIGRATIONS", "SCHEMA_VERSION", "check", "grant", "migrate", "translate"]
+
+_V1: Final = (
+    "CREATE TABLE fc_meta (key text PRIMARY KEY, value text NOT NULL)",
+    """
+    CREATE TABLE fc_heads (
+      task bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, task_id text COLLATE "C" NOT NULL UNIQUE, seq bigint NOT NULL,
+      hash bytea NOT NULL
+    ) WITH (fillfactor = 50)
+    """,
+    """
+    CREATE TABLE fc_gaps (
+      task bigint NOT NULL, first bigint NOT NULL, last bigint NOT NULL, hash bytea NOT NULL, PRIMARY KEY (task, first)
+    )
+    """,
+    """
+    CREATE TABLE fc_calls (
+      request_id text COLLATE "C" PRIMARY KEY, task bigint NOT NULL, tool text NOT NULL, state text NOT NULL,
+      version bigint NOT NULL, attempt bigint NOT NULL, created_at float8 NOT NULL, updated_at float8 NOT NULL,
+      first_seq bigint NOT NULL, last_seq bigint NOT NULL, result_seq bigint, is_entered boolean NOT NULL,
+      is_open boolean NOT NULL, holds_key boolean NOT NULL, owner text, lease_until float8, next_at float8,
+      settle_until float8, idempotency_scope text, idempotency_key text, effect_key text
+    ) WITH (fillfactor = 80)
+    """,
+    "CREATE INDEX fc_calls_open ON fc_calls (request_id) WHERE is_open",
+    """
+    CREATE UNIQUE INDEX fc_calls_key ON fc_calls (idempotency_scope, idempotency_key)
+    WHERE holds_key AND idempotency_key IS NOT NULL
+    """,
+    "CREATE UNIQUE INDEX fc_calls_effect ON fc_calls (effect_key) WHERE is_open AND effect_key IS NOT NULL",
+    """
+    CREATE TABLE fc_events (
+      task bigint NOT NULL, seq bigint NOT NULL, request_id text NOT NULL, kind text NOT NULL, at float8 NOT NULL,
+      back bigint, payload bytea NOT NULL, hash bytea NOT NULL, PRIMARY KEY (task, seq)
+    )
+    """,
+    "CREATE TABLE fc_blobs (digest text PRIMARY KEY, kind text NOT NULL, body bytea NOT NULL, created_at float8 NOT NULL)",
+    """
+    CREATE TABLE fc_owners (
+      id text PRIMARY KEY, host text NOT NULL, boot text NOT NULL, pid bigint NOT NULL, started bigint NOT NULL,
+      seen_at float8 NOT NULL, ended_at float8
+    )
+    """,
+    """
+    CREATE FUNCTION fc_events_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      IF TG_OP = 'DELETE' AND current_setting('fcguard.pruning', true) = 'on' THEN
+        RETURN OLD;
+      END IF;
+      RAISE EXCEPTION 'fcguard: events are append-only';
+    END $$
+    """,
+    """
+    CREATE TRIGGER fc_events_no_change BEFORE UPDATE OR DELETE ON fc_events
+    FOR EACH ROW EXECUTE FUNCTION fc_events_append_only()
+    """,
+    """
+    CREATE TRIGGER fc_events_no_truncate BEFORE TRUNCATE ON fc_events
+    FOR EACH STATEMENT EXECUTE FUNCTION fc_events_append_only()
+    """,
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_V1,)
+"""Statements `n` bring a ledger from version `n` to `n + 1`. Only ever appended to."""
+
+SCHEMA_VERSION: Final = len(MIGRATIONS)
+
+_RIGHTS: Final = {
+    "fc_events": "SELECT, INSERT",
+    "fc_calls": "SELECT, INSERT, UPDATE",
+    "fc_heads": "SELECT, INSERT, UPDATE",
+    "fc_owners": "SELECT, INSERT, UPDATE, DELETE",
+    "fc_blobs": "SELECT, INSERT, DELETE",
+    "fc_gaps": "SELECT",
+    "fc_meta": "SELECT",
+}
+"""What the role of an application may do. It cannot change or remove an event, nor prune."""
+
+_ADVICE: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (psycopg.errors.InvalidPassword, "the password is wrong; check the URL"),
+    (psycopg.errors.InvalidCatalogName, "the database does not exist; create it or check the URL"),
+    (psycopg.errors.DiskFull, "the server's disk is full; free space and call again"),
+    (
+        psycopg.errors.InsufficientPrivilege,
+        "the role lacks rights; let the owner run fcguard.stores.postgres.grant for it",
+    ),
+    (psycopg.errors.ReadOnlySqlTransaction, "the server is read-only; connect to the primary"),
+    (psycopg.errors.UndefinedTable, "its tables are missing; connect once with a role that may create them"),
+    (psycopg.errors.QueryCanceled, "the server took too long; look for a stuck transaction"),
+    (psycopg.errors.LockNotAvailable, "another transaction holds it; look for a stuck one"),
+    (psycopg.OperationalError, "the server cannot be reached or went away; check that it runs, then call again"),
+)
+
+
+def translate(error: psycopg.Error, name: str) -> StoreError:
+    """Turn an error of PostgreSQL into one of the library's, that says what to do."""
+    text = str(error).strip().replace("\n", " ")
+    result: StoreError
+    for kind, advice in _ADVICE:
+        if isinstance(error, kind):
+            result = StoreUnavailable(f"the ledger {name!r} did not take the record: {advice} ({text})")
+            break
+    else:
+        result = StoreError(f"the ledger {name!r} failed: {type(error).__name__}: {text}")
+    result.__cause__ = error
+    return result
+
+
+def check(connection: psycopg.Connection[Any], name: str, *, allow_lost_commits: bool) -> None:
+    """Refuse a server on which an answered commit can be lost or on which nothing can be written.
+
+    Raises:
+        StoreUnavailable: `synchronous_commit` or `fsync` is off and that was not accepted, or the server is a standby.
+    """
+    row = connection.execute(
+        "SELECT current_setting('synchronous_commit'), current_setting('fsync'), pg_is_in_recovery()"
+    ).fetchone()
+    assert row is not None
+    synchronous_commit, fsync, is_standby = row
+    if is_standby:
+        raise StoreUnavailable(f"the ledger {name!r} is on a standby, which is read-only; connect to the primary")
+    if not allow_lost_commits and (synchronous_commit == "off" or fsync == "off"):
+        raise StoreUnavailable(
+            f"the ledger {name!r} would lose answered records at a crash: synchronous_commit={synchronous_commit}, "
+            f"fsync={fsync}; switch both on, or accept the loss with allow_lost_commits=True"
+        )
+
+
+def migrate(connection: psycopg.Connection[Any], name: str, schema: str) -> None:
+    """Create the tables or bring them to this version; one process at a time, the others wait.
+
+    Raises:
+        StoreError: `StoreTooNew`, or the role may not create tables.
+        psycopg.Error: the server failed.
+    """
+    if _version(connection, schema) == SCHEMA_VERSION:
+        return
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"fcguard.migrate.{schema}",))
+        version = _version(connection, schema)
+        if version > SCHEMA_VERSION:
+            raise StoreTooNew(
+                f"the ledger {name!r} has schema {version}, this fcguard knows {SCHEMA_VERSION}; upgrade fcguard to read it"
+            )
+        if version == 0:
+            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+        for statements in MIGRATIONS[version:]:
+            for statement in statements:
+                connection.execute(statement.encode())
+        connection.execute(
+            "INSERT INTO fc_meta VALUES ('schema', %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (str(SCHEMA_VERSION),),
+        )
+
+
+def _version(connection: psycopg.Connection[Any], schema: str) -> int:
+    row = connection.execute("SELECT to_regclass(quote_ident(%s) || '.fc_meta') IS NOT NULL", (schema,)).fetchone()
+    if row is None or not row[0]:
+        return 0
+    row = connection.execute("SELECT value FROM fc_meta WHERE key = 'schema'").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def grant(connection: psycopg.Connection[Any], role: str, schema: str = "fcguard") -> None:
+    """Give a role what an application needs, and nothing with which it could change what it wrote.
+
+    Args:
+        connection: of the role that owns the tables, in autocommit mode.
+        role: name of the application's role.
+        schema: schema of the ledger.
+    """
+    names = {"schema": sql.Identifier(schema), "role": sql.Identifier(role)}
+    connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {schema} TO {role}").format(**names))
+    for table, rights in _RIGHTS.items():
+        statement = sql.SQL("GRANT {rights} ON {schema}.{table} TO {role}")
+        connection.execute(statement.format(rights=sql.SQL(rights), table=sql.Identifier(table), **names))
