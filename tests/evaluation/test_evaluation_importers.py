@@ -322,3 +322,20 @@ def test_genai_spans() -> None:
     assert (late.status, late.error_type, late.has_arguments) == ("failed", "TIMEOUT", False)
     assert (second.session_id, second.calls[0].tool, second.calls[0].status) == ("c2", "other", "failed")
     assert run.unread.count == 2
+
+
+def test_spans_of_unusual_shape_are_read_as_far_as_they_go() -> None:
+    odd = {
+        "status": "x",
+        "attributes": [
+            {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
+            {"key": "map", "value": {"kvlistValue": {"values": [{"key": "a", "value": {"boolValue": True}}]}}},
+            {"key": "number", "value": {"intValue": "many"}},
+            {"key": "nothing", "value": None},
+            "broken",
+        ],
+    }
+    (session,) = read_records([{"resource_spans": [{"scope_spans": [{"spans": [odd]}]}]}, export()], "otlp_genai")
+    (call,) = session.calls
+    assert (call.status, call.seconds, call.tool) == ("succeeded", None, "")
+    assert list(read_records([{"resourceSpans": "x"}, {"resourceSpans": ["x"]}], "otlp_genai")) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fcguard.errors import ConfigurationError
@@ -18,11 +18,13 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(value=JSON)
 def test_a_value_matches_itself_exactly(value: Any) -> None:
     assert compile_matcher({"$exact": value}).compare(value, "") == ()
 
 
+@settings(deadline=None)
 @given(first=JSON, second=JSON)
 def test_two_values_match_exactly_or_differ_somewhere(first: Any, second: Any) -> None:
     same = compile_matcher({"$exact": first}).matches(second)

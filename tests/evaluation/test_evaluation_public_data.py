@@ -211,6 +211,15 @@ def test_livemcpbench_valid_invalid_unknown() -> None:
     assert sum(1 for servers in by_name.values() if len(servers) > 1) == 13
 
 
+def test_livemcpbench_valid_calls_fail_seldom() -> None:
+    catalogue = Catalogue.load(MCP / "mcp_tools.json")
+    calls = [
+        call for session in read_trace(MCP / "claude-sonnet-4.calls.jsonl", options=ROUTER) for call in session.calls
+    ]
+    failed = [catalogue.check(call).state for call in calls if call.status == "failed"]
+    assert failed.count("valid") == 3
+
+
 def test_livemcpbench_a_server_that_is_not_there_is_not_guessed() -> None:
     catalogue = Catalogue.load(MCP / "mcp_tools.json")
     servers = {server for server, _ in catalogue.tools}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fcguard.errors import UsageError
@@ -37,6 +37,7 @@ def test_the_format_is_found_out_in_every_layout(tmp_path: Path, name: str, layo
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
+@settings(deadline=None)
 @given(
     values=st.lists(
         st.recursive(

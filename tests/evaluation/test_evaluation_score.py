@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fcguard.evaluation.catalogue import Catalogue, ToolSpec
@@ -213,6 +213,7 @@ CALLS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(
     calls=CALLS, steps=st.lists(st.sampled_from(["a", "b", "none"]), max_size=3), fewest=st.none() | st.integers(0, 3)
 )

@@ -6,7 +6,7 @@ import math
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fcguard.evaluation.aggregate import Partial
@@ -16,6 +16,7 @@ from fcguard.evaluation.intervals import bootstrap, rate_interval, upper_bound, 
 from fcguard.evaluation.trials import TaskTrials, flips, icc, pass_at_k, pass_hat_k, stability, task_trials
 
 
+@settings(deadline=None)
 @given(outcomes=st.lists(st.lists(st.booleans(), min_size=1, max_size=5), min_size=1, max_size=4), k=st.integers(1, 5))
 def test_pass_hat_k_is_the_share_of_all_choices_of_k_trials(outcomes: list[list[bool]], k: int) -> None:
     trials = [TaskTrials(len(rows), sum(rows)) for rows in outcomes]

@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fcguard.evaluation.canonical import canonical, digest, parse_arguments
@@ -26,6 +26,7 @@ def test_a_state_without_a_number_holds_none() -> None:
         Value("ok")
 
 
+@settings(deadline=None)
 @given(k=st.integers(0, 1000), n=st.integers(0, 1000))
 def test_a_rate_says_k_of_n_and_nothing_is_divided_by_zero(k: int, n: int) -> None:
     value = ratio(k, n)
@@ -54,6 +55,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(value=JSON)
 def test_canonical_text_survives_a_round_trip(value: object) -> None:
     assert canonical(json.loads(json.dumps(value))) == canonical(value)
