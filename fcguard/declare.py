@@ -19,7 +19,7 @@ from fcguard.model.failure import Effect
 from fcguard.model.tool import ConfirmBy, Fallback, Retry, Tool
 from fcguard.rules.base import check_rule, is_async
 
-__all__ = ["GuardParts", "prepare_function", "prepare_registered"]
+__all__ = ["GuardParts", "by_name", "prepare_function", "prepare_registered"]
 
 _NAME: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,127}$")
 _OPTIONS: Final = frozenset(field.name for field in fields(Tool)) - {"fn", "parameters"}
@@ -257,3 +257,13 @@ def _check_parameters(tool: Tool, schema: ArgumentSchema) -> None:
                 raise ConfigurationError(
                     f"tool {tool.name!r}: {option} names {parameter!r}, which is no parameter; parameters: {known}"
                 )
+
+
+def by_name(prepared: Prepared, args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+    """Give positional arguments their names; what has none becomes a key that the schema refuses, not an exception."""
+    named = dict(zip(prepared.names, args, strict=False))
+    for position, value in enumerate(args[len(prepared.names) :], start=len(prepared.names) + 1):
+        named[f"argument {position}"] = value
+    for name, value in keywords.items():
+        named[f"{name} (given twice)" if name in named else name] = value
+    return named

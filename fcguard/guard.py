@@ -7,16 +7,16 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
+from fcguard.children import Children
 from fcguard.config import Config, Prepared, Toolbox
 from fcguard.constraints.history import task_history
-from fcguard.declare import GuardParts, prepare_function, prepare_registered
-from fcguard.errors import ConfigurationError, TaskError, UsageError
+from fcguard.declare import GuardParts, by_name, prepare_function, prepare_registered
+from fcguard.errors import ConfigurationError, UsageError
 from fcguard.io import Clock
 from fcguard.model.call import CURRENT, Call, Purpose
-from fcguard.model.context import Budget, Environment, Goal, OutputContract, State, TaskContext, Tools
+from fcguard.model.context import Budget, Environment, Goal, OutputContract, State, TaskContext
 from fcguard.model.evidence import Evidence
 from fcguard.model.identity import new_request_id
 from fcguard.model.intent import Intent
@@ -30,17 +30,13 @@ from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
 from fcguard.results import ArtifactDirectory
 from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitted
 from fcguard.runtime import AsyncioIO, BlockingIO, SystemClock, drive
+from fcguard.scope import TaskScope, is_offered, make_context, next_step, said, tell
 from fcguard.stores.base import Store
 from fcguard.stores.sqlite import SQLiteStore
 from fcguard.telemetry.capture import LogCapture
 from fcguard.telemetry.observer import Observer
 from fcguard.telemetry.standard import default_observer
 from fcguard.workers import Workers
-
-if sys.version_info >= (3, 12):
-    from typing import Unpack
-else:
-    from typing_extensions import Unpack
 
 __all__ = ["Guard"]
 
@@ -51,27 +47,6 @@ _FIRST_RULES = (tool_allowed, not_forbidden, write_permitted)
 _REMEMBERED_TASKS = 1024
 _NO_ARGUMENTS: Mapping[str, Any] = {}
 _PREFIXES = ("functions.", "tools.", "default_api:", "default_api.")
-
-
-class _Children:
-    """Runs child calls (confirm reads, fallbacks) through the same pipeline."""
-
-    __slots__ = ("_guard",)
-
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
-
-    async def __call__(self, parent: Call, name: str, arguments: Mapping[str, Any], purpose: Purpose, io: Any) -> Call:
-        guard = self._guard
-        call = guard._new_call(Intent(name, arguments), purpose, parent, parent.context)
-        call.task, call.step = parent.task, parent.step
-        return await govern(call, guard._config, io)
-
-    def shared_arguments(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer those of a write's arguments that a read tool also takes."""
-        prepared = self._guard._tools.get(name)
-        known = prepared.tool.parameters.get("properties", {}) if prepared is not None else {}
-        return {key: value for key, value in arguments.items() if key in known}
 
 
 class Guard:
@@ -143,7 +118,7 @@ class Guard:
                 capture_content=capture_content,
             ),
             tools=self._tools,
-            child=_Children(self),
+            child=Children(self._tools, self._new_call, lambda: self._config),
             artifacts=self._artifacts,
             table=recovery,
             classifiers=tuple(classifiers),
@@ -247,8 +222,8 @@ class Guard:
         if prepared.takes_receiver and args:
             receiver, args = args[0], args[1:]
         if args:
-            keywords = _by_name(prepared, args, keywords)
-        call = self._open(Intent(prepared.tool.name, keywords), None, prepared)
+            keywords = by_name(prepared, args, keywords)
+        call = self._open(Intent.of(prepared.tool.name, keywords), None, prepared)
         call.receiver = receiver
         return call
 
@@ -273,7 +248,7 @@ class Guard:
         conversation_id: str | None = None,
         actor: str | None = None,
         roles: Iterable[str] = (),
-    ) -> _TaskScope:
+    ) -> TaskScope:
         """Open a task: what its calls may rely on and which tools they may use. Use it in a `with` statement.
 
         It nests, and it follows the threads and asyncio tasks that fcguard starts (and those that copy the context).
@@ -299,23 +274,16 @@ class Guard:
         Raises:
             TaskError: something in it cannot be used.
         """
-        if context is not None:
-            return _TaskScope(
-                context if context.task_id else context.model_copy(update={"task_id": self._new_task_id()}), self._clock
-            )
-        if isinstance(allow, str):
-            raise TaskError(f"allow={allow!r} is one text; write a set: allow={{{allow!r}}}")
-        try:
-            goal = Goal(objective=goal) if isinstance(goal, str) else goal
-            if forbid:
-                goal = goal.model_copy(update={"forbidden_actions": goal.forbidden_actions | frozenset(forbid)})
-            made = TaskContext(
-                goal=goal,
-                environment=Environment(name=environment) if isinstance(environment, str) else environment,
-                state=state or State(),
-                tools=Tools(allow=None if allow is None else frozenset(allow), write_allowed=write_allowed),
-                output=output,
+        if context is None:
+            context = make_context(
+                goal,
+                environment=environment,
+                allow=allow,
+                forbid=forbid,
+                write_allowed=write_allowed,
                 task_id=task_id if task_id is not None else self._new_task_id(),
+                state=state or State(),
+                output=output,
                 step=step,
                 risk=risk,
                 budget=budget,
@@ -324,11 +292,9 @@ class Guard:
                 actor=actor,
                 roles=frozenset(roles),
             )
-        except ValueError as error:
-            raise TaskError(f"guard.task: {error}") from None
-        if not made.task_id:
-            raise TaskError("guard.task: task_id must not be empty; leave it out to get a new one")
-        return _TaskScope(made, self._clock)
+        elif not context.task_id:
+            context = context.model_copy(update={"task_id": self._new_task_id()})
+        return TaskScope(context, self._clock)
 
     def _new_task_id(self) -> str:
         return "task-" + new_request_id(self._wall())[3:]
@@ -348,13 +314,13 @@ class Guard:
         Returns:
             The envelope, always.
         """
-        return drive(govern(self._open(Intent(name, arguments), context), self._config, self._io)).take_result()
+        return drive(govern(self._open(Intent.of(name, arguments), context), self._config, self._io)).take_result()
 
     async def acall(
         self, name: str, arguments: Any = _NO_ARGUMENTS, *, context: TaskContext | None = None
     ) -> ToolResult[Any]:
         """Call a tool by name from async code; a sync tool runs in a worker thread unless it is declared `inline`."""
-        return (await govern(self._open(Intent(name, arguments), context), self._config, self._aio)).take_result()
+        return (await govern(self._open(Intent.of(name, arguments), context), self._config, self._aio)).take_result()
 
     def run(self, intent: Intent, *, context: TaskContext | None = None) -> ToolResult[Any]:
         """Run a model's proposal from sync code.
@@ -372,7 +338,7 @@ class Guard:
         """Run all the calls of one model response, in order; two identical non-idempotent writes among them run once."""
         calls = self._turn(intents, context)
         return [
-            _said(call) if not call.proposal.call else drive(govern(call, self._config, self._io)).take_result()
+            said(call) if not call.proposal.call else drive(govern(call, self._config, self._io)).take_result()
             for call in calls
         ]
 
@@ -381,7 +347,7 @@ class Guard:
     ) -> list[ToolResult[Any]]:
         """Run all the calls of one model response from async code, in order; see `run_turn`."""
         return [
-            _said(call) if not call.proposal.call else (await govern(call, self._config, self._aio)).take_result()
+            said(call) if not call.proposal.call else (await govern(call, self._config, self._aio)).take_result()
             for call in self._turn(intents, context)
         ]
 
@@ -394,7 +360,7 @@ class Guard:
         """
         now = self._context(context)
         result = self.run(source.propose(now, self.allowed(now)), context=context)
-        _record(source, result)
+        tell(source, result)
         return result
 
     async def astep(self, source: Any, *, context: TaskContext | None = None) -> ToolResult[Any]:
@@ -406,7 +372,7 @@ class Guard:
                 f"{type(source).__name__} has no apropose(context, tools); use guard.step(...) or an async source"
             )
         result = await self.arun(await propose(now, self.allowed(now)), context=context)
-        _record(source, result)
+        tell(source, result)
         return result
 
     # -- looking -----------------------------------------------------------------------------------------------------
@@ -419,7 +385,7 @@ class Guard:
     def allowed(self, context: TaskContext | None = None) -> tuple[Tool, ...]:
         """Answer the tools that a context (default: the running task's) allows."""
         now = self._context(context)
-        return tuple(tool for tool in self.tools if _is_offered(tool, now))
+        return tuple(tool for tool in self.tools if is_offered(tool, now))
 
     def schemas(self, format: SchemaFormat = "openai") -> list[dict[str, Any]]:
         """Answer the definitions of the tools that the running task allows, in a provider's format.
@@ -493,7 +459,7 @@ class Guard:
             running = CURRENT.get()
             call = self._new_call(intent, "primary", running.call if running is not None else None, context)
             task = call.task = CURRENT_TASK.get() if context is None else self._task_of(context)
-            call.step = step if step is not None else _next_step(task, context)
+            call.step = step if step is not None else next_step(task, context)
         if prepared is None and intent.tool.__class__ is str:
             prepared = self._tools.get(intent.tool)
         if prepared is not None:
@@ -501,7 +467,7 @@ class Guard:
         return call
 
     def _turn(self, intents: Iterable[Intent], context: TaskContext | None) -> list[Call]:
-        step = _next_step(CURRENT_TASK.get() if context is None else None, context)
+        step = next_step(CURRENT_TASK.get() if context is None else None, context)
         calls = [self._open(intent, context, step=step) for intent in intents]
         for call in calls:
             call.turn = calls[0].request_id
@@ -525,98 +491,3 @@ class _Decorator:
     def __call__(self, fn: Callable[P, R], /) -> Callable[P, ToolResult[R]]: ...
     def __call__(self, fn: Any, /) -> Any:  # pragma: no cover - typing only
         return fn
-
-
-class _TaskScope:
-    """A task that is entered with `with` (also inside async code); once."""
-
-    __slots__ = ("_clock", "_context", "_is_left", "_token")
-
-    def __init__(self, context: TaskContext, clock: Callable[[], float]) -> None:
-        self._context, self._clock = context, clock
-        self._token: Any = None
-        self._is_left = False
-
-    @property
-    def context(self) -> TaskContext:
-        """What the task's calls may rely on."""
-        return self._context
-
-    def __enter__(self) -> Task:
-        if self._token is not None:
-            raise TaskError("this guard.task(...) was entered already; open a new one")
-        task = Task(self._context, self._clock())
-        self._token = CURRENT_TASK.set(task)
-        return task
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._token is None or self._is_left:
-            raise TaskError("this guard.task(...) was left without being entered")
-        token, self._is_left = self._token, True
-        try:
-            CURRENT_TASK.reset(token)
-        except ValueError:
-            raise TaskError(
-                "guard.task(...) must be left where it was entered: in the same thread or asyncio task"
-            ) from None
-
-
-def _next_step(task: Task | None, context: TaskContext | None) -> int | None:
-    if context is not None:
-        return context.step
-    if task is None:
-        return None
-    if task.context.step is not None:
-        return task.context.step
-    task.step += 1
-    return task.step
-
-
-def _by_name(prepared: Prepared, args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-    """Give positional arguments their names; what has none becomes a key that the schema refuses, not an exception."""
-    named = dict(zip(prepared.names, args, strict=False))
-    for position, value in enumerate(args[len(prepared.names) :], start=len(prepared.names) + 1):
-        named[f"argument {position}"] = value
-    for name, value in keywords.items():
-        named[f"{name} (given twice)" if name in named else name] = value
-    return named
-
-
-def _is_offered(tool: Tool, context: TaskContext) -> bool:
-    if not context.tools.admits(tool.name) or not (tool.is_read or (context.tools.write_allowed and context.task_id)):
-        return False
-    forbidden = Tools(allow=context.goal.forbidden_actions)
-    return not (context.goal.forbidden_actions and forbidden.admits(tool.name))
-
-
-def _record(source: Any, result: ToolResult[Any]) -> None:
-    record = getattr(source, "record", None)
-    if record is not None:
-        record(result)
-
-
-def _said(call: Call) -> ToolResult[Any]:
-    """Answer the envelope of a proposal that calls no tool: what the model said is the data."""
-    return ToolResult(
-        success=True,
-        error_type=None,
-        retryable=False,
-        tool_name="none",
-        request_id=call.request_id,
-        normalized_args=None,
-        data=call.proposal.text,
-        evidence=(),
-        message="The model called no tool.",
-        next_action="continue",
-        failure_class=None,
-        effect="none",
-        outcome_basis="returned",
-        attempts=0,
-        duration_ms=0.0,
-        trace_id=None,
-        tool_version="",
-        task_id=None,
-        step=call.step,
-    )

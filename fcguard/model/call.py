@@ -81,14 +81,14 @@ class Late:
         error: what it raised; None if it returned.
     """
 
-    __slots__ = ("_listener", "error", "has_value", "is_running", "value")
+    __slots__ = ("_listeners", "error", "has_value", "is_running", "value")
 
     def __init__(self) -> None:
         self.is_running = True
         self.has_value = False
         self.value: Any = None
         self.error: BaseException | None = None
-        self._listener: Callable[[Late], None] | None = None
+        self._listeners: list[Callable[[Late], None]] = []
 
     def returned(self, value: Any) -> None:
         """Take the late return value (called from the worker thread)."""
@@ -101,14 +101,17 @@ class Late:
         self._tell()
 
     def on_end(self, listener: Callable[[Late], None]) -> None:
-        """Have `listener` called once the function ends; at once if it has ended."""
-        self._listener = listener
+        """Have `listener` called once, when the function ends; at once if it has ended."""
+        self._listeners.append(listener)
         if not self.is_running:
             self._tell()
 
     def _tell(self) -> None:
-        listener, self._listener = self._listener, None
-        if listener is not None:
+        while self._listeners:
+            try:
+                listener = self._listeners.pop()  # of two threads that come here at once, only one gets it
+            except IndexError:
+                return
             listener(self)
 
 

@@ -45,8 +45,8 @@ def judge_returned(
 
 
 def _ask(call: Call, outcome: Any, classifiers: Sequence[Classifier]) -> Classified | None:
-    tool = call.prepared.tool
-    for classifier in (*tool.classifiers, *classifiers):
+    own = call.prepared.tool.classifiers
+    for classifier in (*own, *classifiers) if own or classifiers else ():
         try:
             answer = classifier(outcome, call)
         except Exception as error:

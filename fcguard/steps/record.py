@@ -34,7 +34,9 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
     record = _Record(call, published)
     try:
         await close_call(call, _state(call), record, config.store, io)
-    except Exception as error:  # also what a third-party store raises by mistake: the work is done, only its record is not
+    except (
+        Exception
+    ) as error:  # also what a third-party store raises by mistake: the work is done, only its record is not
         call.flag("evidence_pending")
         published["message"] = published["message"] or _pending(error)
     call.result = ToolResult.of(published, _unpublished(call))
@@ -52,16 +54,16 @@ class _Record:
     The data is copied at once, because the envelope's own is the caller's to change.
     """
 
-    __slots__ = ("_call", "_data", "_published")
+    __slots__ = ("_data", "_published", "_redactor")
 
     def __init__(self, call: Call, published: dict[str, Any]) -> None:
         data = published["data"]
-        self._call, self._published = call, dict(published)
+        self._redactor, self._published = call.redactor, published
         self._data = thaw(data) if isinstance(data, (dict, list)) else data
 
     def __call__(self) -> dict[str, Any]:
-        redactor = self._call.redactor
-        record = self._published
+        redactor = self._redactor
+        record = dict(self._published)
         record["data"] = redactor.value(self._data)
         record["normalized_args"] = redactor.value(record["normalized_args"])
         record["evidence"] = [item.model_dump() for item in record["evidence"]]
@@ -140,14 +142,16 @@ def _masked(call: Call, arguments: FrozenDict) -> Mapping[str, Any]:
 
 
 def _unpublished(call: Call) -> dict[str, Any]:
+    """Answer the fields outside the JSON form that are not at their default."""
+    fields: dict[str, Any] = {"returned": call.returned}
     failure = call.failure
-    return {
-        "retry_after": None if failure is None else failure.retry_after,
-        "problems": () if failure is None else failure.problems,
-        "flags": call.flags,
-        "answered_by": call.answered_by,
-        "returned": call.returned,
-    }
+    if failure is not None:
+        fields["retry_after"], fields["problems"] = failure.retry_after, failure.problems
+    if call.flags:
+        fields["flags"] = call.flags
+    if call.answered_by is not None:
+        fields["answered_by"] = call.answered_by
+    return fields
 
 
 def _effect(call: Call, failure: Failure) -> EffectState:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fcguard.config import Config
 from fcguard.io import IO
 from fcguard.model.call import Call
@@ -10,6 +12,9 @@ from fcguard.results import shape
 from fcguard.results.contract import broken_contract
 
 __all__ = ["shape_result"]
+
+_PLAIN: Final = frozenset({dict, list, str, int, float, bool, type(None)})
+"""Types that can be looked at twice: nothing is read out of them."""
 
 
 async def shape_result(call: Call, config: Config, io: IO) -> None:
@@ -23,9 +28,10 @@ async def shape_result(call: Call, config: Config, io: IO) -> None:
         attempt.failure = judge_error(call, attempt, config.classifiers, io.now())
         return
     value = attempt.value
-    shaped = shape(
-        value, max_chars=tool.max_result_chars, keep=config.artifacts.keeper(tool.name, call.request_id)
-    )
+    shaped = shape(value, max_chars=tool.max_result_chars) if value.__class__ in _PLAIN else None
+    if shaped is None or shaped.notes:  # something may have to be kept as a file
+        keep = config.artifacts.keeper(tool.name, call.request_id)
+        shaped = shape(value, max_chars=tool.max_result_chars, keep=keep)
     call.data = shaped.data
     if shaped.evidence:
         call.evidence = (*call.evidence, *shaped.evidence)

@@ -11,6 +11,7 @@ from fcguard.model.call import UNFILLED, Attempt, Call, Late
 from fcguard.model.context import OUTSIDE
 from fcguard.model.failure import ErrorType, Failure, Halt, NextAction
 from fcguard.model.identity import digest_of, effect_key_of, idempotency_key_of
+from fcguard.model.secrets import Redactor
 from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import (
     Accepted,
@@ -162,18 +163,14 @@ async def close_call(call: Call, state: CallState, record: Callable[[], dict[str
     now = io.now()
     if call.ledger_version is None:
         task_id = call.context.task_id or _NO_TASK
-
-        def make() -> Parts:
-            result = record()
-            return _identity(call), Event("call", now, _ending(_story(call), call, result)), result
-
-        await io.commit(store, Enter.later(call.request_id, task_id, state, len(call.attempts), make))
+        whole = _Whole(call, record, now)
+        await io.commit(store, Enter.later(call.request_id, task_id, state, len(call.attempts), whole))
         return
     result = record()
     event = Event(
         "outcome" if state is not CallState.PARKED else "parked",
         now,
-        _ending({"request_id": call.request_id}, call, result),
+        {**_ending(call, {"request_id": call.request_id}), "result": result},
     )
     settle = call.prepared.tool.settle
     answer = await io.commit(
@@ -196,6 +193,41 @@ async def close_call(call: Call, state: CallState, record: Callable[[], dict[str
     elif isinstance(answer, Stale):
         call.flag("taken_over")
         await io.commit(store, Note(call.request_id, event))
+
+
+class _Whole:
+    """Makes the record of a whole call when the ledger looks at it.
+
+    It keeps the few values it needs and lets go of the call, so that a ledger in memory does not keep every call alive.
+    """
+
+    __slots__ = ("_at", "_context", "_make_result", "_normalized", "_redactor", "_story", "_tool")
+
+    def __init__(self, call: Call, make_result: Callable[[], dict[str, Any]], at: float) -> None:
+        self._at, self._make_result = at, make_result
+        self._tool, self._context, self._redactor = call.tool, call.context, call.redactor
+        self._story = _ending(call, _story(call))
+        self._normalized = call.normalized if _has_own_raw(call) else None
+
+    def __call__(self) -> Parts:
+        result = self._make_result()
+        story = self._story
+        if self._normalized is not None:
+            _add_raw(story, self._normalized, self._redactor)
+        tool, environment = self._tool, self._context.environment
+        identity = Identity(
+            result["request_id"],
+            self._context.task_id or _NO_TASK,
+            tool.name if tool is not None else "_unknown",
+            tool.version if tool is not None else "",
+            tool.effect if tool is not None else "read",
+            story["purpose"],
+            result["step"],
+            story.get("parent_id"),
+            environment.tenant if environment is not None else None,
+        )
+        story["result"] = result
+        return identity, Event("call", self._at, story), result
 
 
 def watch_late(call: Call, attempt: Attempt, store: Store, now: Any) -> None:
@@ -221,24 +253,23 @@ def _ignore(answer: Any) -> None:
 
 
 def _identity(call: Call) -> Identity:
-    tool, context = call.tool, call.context
+    tool, context = call.prepared.tool, call.context
     environment = context.environment
-    is_open = call.effect_key is not None or call.idempotency_key is not None
     return Identity(
         call.request_id,
         context.task_id or _NO_TASK,
-        tool.name if tool is not None else "_unknown",
-        tool.version if tool is not None else "",
-        tool.effect if tool is not None else "read",
+        tool.name,
+        tool.version,
+        tool.effect,
         call.purpose,
         call.step,
         call.parent.request_id if call.parent is not None else None,
         environment.tenant if environment is not None else None,
-        digest_of(tool.name, call.arguments) if is_open and tool is not None else "",
-        context.task_id or _NO_TASK if is_open else None,
+        digest_of(tool.name, call.arguments),
+        context.task_id or _NO_TASK,
         call.idempotency_key,
         call.effect_key,
-        tool.settle if tool is not None else None,
+        tool.settle,
     )
 
 
@@ -252,14 +283,27 @@ def _opening(call: Call) -> dict[str, Any]:
         "version": tool.version if tool is not None else None,
         "step": call.step,
     }
-    if normalized is not None and normalized.value is not None:
-        payload["arguments"] = call.redactor.value(call.arguments)
+    payload["arguments"] = call.redactor.value(call.arguments)
+    if _has_own_raw(call):
+        _add_raw(payload, normalized, call.redactor)
     return payload
 
 
+def _has_own_raw(call: Call) -> bool:
+    """Answer whether the raw arguments tell more than the normalized ones: a text, or something that was folded."""
+    normalized = call.normalized
+    return normalized is not None and (bool(normalized.folds) or not isinstance(call.proposal.arguments, dict))
+
+
+def _add_raw(payload: dict[str, Any], normalized: Any, redactor: Redactor) -> None:
+    payload["raw"] = redactor.text(normalized.raw)
+    if normalized.folds:
+        payload["folds"] = [_fold(fold, redactor) for fold in normalized.folds]
+
+
 def _story(call: Call) -> dict[str, Any]:
-    """Answer what the envelope does not hold: the raw text, the folds, the context's identity, the checks, the trace."""
-    context, normalized = call.context, call.normalized
+    """Answer what the envelope does not hold: the context's identity, the checks, the trace."""
+    context = call.context
     payload: dict[str, Any] = {"purpose": call.purpose, "started_at": call.started_at}
     if context is not OUTSIDE:
         _add_context(payload, context)
@@ -271,11 +315,6 @@ def _story(call: Call) -> dict[str, Any]:
         payload["asked_for"] = call.redactor.text(str(call.proposal.tool)[:200])
     elif call.tool.name != call.proposal.tool:
         payload["asked_as"] = str(call.proposal.tool)[:200]
-    if normalized is not None:
-        if normalized.folds or not isinstance(call.proposal.arguments, dict):
-            payload["raw"] = call.redactor.text(normalized.raw)
-        if normalized.folds:
-            payload["folds"] = [_fold(fold, call.redactor) for fold in normalized.folds]
     verdict = call.verdict
     if verdict is not UNFILLED:
         payload["passed"] = verdict.passed
@@ -310,8 +349,8 @@ def _fold(fold: Any, redactor: Any) -> dict[str, Any]:
     return {"path": fold.path, "rule": fold.rule, "before": pair[0][name], "after": pair[1][name]}
 
 
-def _ending(payload: dict[str, Any], call: Call, result: Mapping[str, Any]) -> dict[str, Any]:
-    payload["result"] = result
+def _ending(call: Call, payload: dict[str, Any]) -> dict[str, Any]:
+    """Add how the call went, beside its envelope."""
     attempts = call.attempts
     if len(attempts) == 1 and attempts[0].failure is None:
         payload["attempt_ms"] = round(attempts[0].duration * 1000, 3)

@@ -1,0 +1,140 @@
+"""Tasks as code opens them, and the small answers a guard needs about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+from fcguard.errors import TaskError
+from fcguard.model.call import Call
+from fcguard.model.context import Environment, Goal, TaskContext, Tools
+from fcguard.model.result import ToolResult
+from fcguard.model.task import CURRENT_TASK, Task
+from fcguard.model.tool import Tool
+
+__all__ = ["TaskScope", "is_offered", "make_context", "next_step", "said", "tell"]
+
+
+def make_context(
+    goal: str | Goal,
+    *,
+    environment: Environment | str | None,
+    allow: Iterable[str] | None,
+    forbid: Iterable[str],
+    write_allowed: bool,
+    task_id: str,
+    **fields: Any,
+) -> TaskContext:
+    """Build the context of a task from what `guard.task(...)` was given.
+
+    Raises:
+        TaskError: something in it cannot be used.
+    """
+    for name, names in (("allow", allow), ("forbid", forbid)):
+        if isinstance(names, str):
+            raise TaskError(f"{name}={names!r} is one text; write a set: {name}={{{names!r}}}")
+    try:
+        goal = Goal(objective=goal) if isinstance(goal, str) else goal
+        if forbid:
+            goal = goal.model_copy(update={"forbidden_actions": goal.forbidden_actions | frozenset(forbid)})
+        context = TaskContext(
+            goal=goal,
+            environment=Environment(name=environment) if isinstance(environment, str) else environment,
+            tools=Tools(allow=None if allow is None else frozenset(allow), write_allowed=write_allowed),
+            task_id=task_id,
+            **fields,
+        )
+    except ValueError as error:
+        raise TaskError(f"guard.task: {error}") from None
+    if not context.task_id:
+        raise TaskError("guard.task: task_id must not be empty; leave it out to get a new one")
+    return context
+
+
+class TaskScope:
+    """A task that is entered with `with` (also inside async code); once."""
+
+    __slots__ = ("_clock", "_context", "_is_left", "_token")
+
+    def __init__(self, context: TaskContext, clock: Callable[[], float]) -> None:
+        self._context, self._clock = context, clock
+        self._token: Any = None
+        self._is_left = False
+
+    @property
+    def context(self) -> TaskContext:
+        """What the task's calls may rely on."""
+        return self._context
+
+    def __enter__(self) -> Task:
+        if self._token is not None:
+            raise TaskError("this guard.task(...) was entered already; open a new one")
+        task = Task(self._context, self._clock())
+        self._token = CURRENT_TASK.set(task)
+        return task
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._token is None or self._is_left:
+            raise TaskError("this guard.task(...) was left without being entered")
+        token, self._is_left = self._token, True
+        try:
+            CURRENT_TASK.reset(token)
+        except ValueError:
+            raise TaskError(
+                "guard.task(...) must be left where it was entered: in the same thread or asyncio task"
+            ) from None
+
+
+def next_step(task: Task | None, context: TaskContext | None) -> int | None:
+    """Answer the number of the step that begins now: fixed, counted by the task, or None outside one."""
+    if context is not None:
+        return context.step
+    if task is None:
+        return None
+    if task.context.step is not None:
+        return task.context.step
+    task.step += 1
+    return task.step
+
+
+def is_offered(tool: Tool, context: TaskContext) -> bool:
+    """Answer whether a context allows a tool, so that it may be offered to a model."""
+    if not context.tools.admits(tool.name) or not (tool.is_read or (context.tools.write_allowed and context.task_id)):
+        return False
+    forbidden = Tools(allow=context.goal.forbidden_actions)
+    return not (context.goal.forbidden_actions and forbidden.admits(tool.name))
+
+
+def tell(source: Any, result: ToolResult[Any]) -> None:
+    """Tell a source of intents what became of its proposal, if it wants to know."""
+    record = getattr(source, "record", None)
+    if record is not None:
+        record(result)
+
+
+def said(call: Call) -> ToolResult[Any]:
+    """Answer the envelope of a proposal that calls no tool: what the model said is the data."""
+    return ToolResult(
+        success=True,
+        error_type=None,
+        retryable=False,
+        tool_name="none",
+        request_id=call.request_id,
+        normalized_args=None,
+        data=call.proposal.text,
+        evidence=(),
+        message="The model called no tool.",
+        next_action="continue",
+        failure_class=None,
+        effect="none",
+        outcome_basis="returned",
+        attempts=0,
+        duration_ms=0.0,
+        trace_id=None,
+        tool_version="",
+        task_id=None,
+        step=call.step,
+    )
