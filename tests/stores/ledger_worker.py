@@ -1,6 +1,6 @@
 """A process that writes to a ledger and prints the id of every acknowledged record; the tests kill it.
 
-Usage: python ledger_worker.py URL PREFIX CALLS [--threads N] [--kind enter|write] [--task TASK] [--stay]
+Usage: python ledger_worker.py URL PREFIX CALLS [--threads N] [--kind enter|write] [--task TASK] [--schema S]
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fcguard.stores.base import Accepted, Enter, Event, Identity, Move, Open
 from fcguard.testing.store_contract import ask
 
 
-def make_store(url: str) -> Any:
+def make_store(url: str, schema: str) -> Any:
     if url.startswith("postgresql"):
         from fcguard.stores.postgres import PostgresStore
 
-        return PostgresStore(url)
+        return PostgresStore(url, schema=schema)
     from fcguard.stores.sqlite import SQLiteStore
 
     return SQLiteStore(url)
@@ -64,8 +64,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kind", default="enter")
     parser.add_argument("--task")
+    parser.add_argument("--schema", default="fcguard")
     options = parser.parse_args()
-    store = make_store(options.url)
+    store = make_store(options.url, options.schema)
     threads = [threading.Thread(target=work, args=(store, options, number)) for number in range(options.threads)]
     for thread in threads:
         thread.start()
