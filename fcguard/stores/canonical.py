@@ -55,7 +55,7 @@ def decode(data: bytes) -> Any:
     try:
         value = json.loads(data)
         return _untagged(value) if b'"$' in data else value
-    except (ValueError, ArithmeticError, RecursionError) as error:
+    except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
         raise StoreError(f"stored bytes cannot be read as JSON: {error}") from error
 
 
