@@ -86,6 +86,7 @@ class Prepared:
         names: parameters that may go by position, in order.
         takes_receiver: a method decorated in its class: its first argument is the instance.
         is_generator: what it returns is consumed, up to the tool's `max_items`.
+        is_read: whether the tool leaves the world as it is.
         policy: how it is retried.
         redactor: masks its secrets.
     """
@@ -100,6 +101,7 @@ class Prepared:
     names: tuple[str, ...] = ()
     takes_receiver: bool = False
     is_generator: bool = False
+    is_read: bool = field(init=False)
     policy: Retry = field(init=False)
     redactor: Redactor = field(init=False)
     secrets: frozenset[str] = field(init=False)
@@ -111,6 +113,7 @@ class Prepared:
     _schema: ArgumentSchema | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        self.is_read = self.tool.effect == "read"
         self.policy = retry_policy(self.tool)
         self.secrets = secret_properties(self.tool.parameters, self.tool.redact)
         self.redactor = Redactor(self.secrets) if self.secrets else PLAIN_REDACTOR

@@ -21,8 +21,6 @@ def broken_contract(call: Call, data: Any) -> Failure | None:
         `RESULT_INVALID` for a read that breaks it. A write that breaks it is done: it is flagged `contract_broken`, never failed.
     """
     tool, contract = call.prepared.tool, call.context.output
-    if tool.output is None and contract is None:
-        return None
     faults = []
     if tool.output is not None:
         faults += _faults(tool.output, data)

@@ -25,7 +25,7 @@ async def execute_tool(call: Call, config: Config, io: IO) -> None:
     if call.deadline is not None:
         timeout = _within(call.deadline - started, timeout)
     attempt = Attempt(len(call.attempts) + 1, io.now(), started, timeout, call.pause)
-    if not tool.is_read:
+    if not prepared.is_read:
         if call.effect_key is None and call.idempotency_key is None:
             derive_keys(call)
         await start_attempt(call, attempt, config.store, io, config.lease)

@@ -11,7 +11,7 @@ from fcguard.io import IO
 from fcguard.model.call import UNFILLED, Call
 from fcguard.model.context import OUTSIDE
 from fcguard.model.failure import EffectState, Failure
-from fcguard.model.frozen import FrozenDict, thaw
+from fcguard.model.frozen import thaw
 from fcguard.model.result import ToolResult
 from fcguard.model.states import CallState
 from fcguard.recovery.table import is_retryable
@@ -103,7 +103,11 @@ def _state(call: Call) -> CallState:
 def _published(call: Call, io: IO) -> dict[str, Any]:
     """Answer the published fields of the envelope, in their order."""
     failure, tool = call.failure, call.tool
-    arguments = call.arguments
+    arguments: Mapping[str, Any] | None = call.arguments
+    if arguments is UNFILLED:
+        arguments = None
+    elif call.prepared.may_hold_secrets:  # a closed schema without a secret name has nothing to mask by name
+        arguments = call.redactor.value(arguments)
     if failure is None:
         error_type, failure_class, next_action, message = None, None, "continue", call.message
         is_again, effect = False, call.effect
@@ -119,7 +123,7 @@ def _published(call: Call, io: IO) -> dict[str, Any]:
         "retryable": is_again,
         "tool_name": tool.name if tool is not None else str(call.proposal.tool or "")[:200],
         "request_id": call.request_id,
-        "normalized_args": None if arguments is UNFILLED else _masked(call, arguments),
+        "normalized_args": arguments,
         "data": call.data,
         "evidence": call.evidence,
         "message": message,
@@ -134,11 +138,6 @@ def _published(call: Call, io: IO) -> dict[str, Any]:
         "task_id": call.context.task_id or None,
         "step": call.step,
     }
-
-
-def _masked(call: Call, arguments: FrozenDict) -> Mapping[str, Any]:
-    """Answer the arguments with secrets masked; a closed schema without a secret name has none to mask by name."""
-    return call.redactor.value(arguments) if call.prepared.may_hold_secrets else arguments
 
 
 def _unpublished(call: Call) -> dict[str, Any]:

@@ -52,10 +52,11 @@ async def recover_call(call: Call, config: Config, io: IO) -> bool:
         failure = halt.failure
     else:
         attempt = call.attempts[-1]
-        release(call, attempt, io.monotonic())
+        if call.admitted:
+            release(call, attempt, io.monotonic())
         config.observer.attempt_ended(call, attempt)
         if attempt.failure is None:
-            _succeed(call, attempt)
+            call.failure, call.effect, call.basis = None, attempt.effect, "returned"
             return False
         failure = attempt.failure
         if attempt.effect == "unknown":
@@ -74,12 +75,6 @@ async def _act(call: Call, failure: Failure, is_halted: bool, config: Config, io
         if then is not _Then.NEXT:
             return then is _Then.AGAIN
     return False
-
-
-def _succeed(call: Call, attempt: Attempt) -> None:
-    call.failure = None
-    call.effect = attempt.effect
-    call.basis = "returned"
 
 
 async def _retry(call: Call, failure: Failure, config: Config, io: IO) -> _Then:

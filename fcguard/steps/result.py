@@ -23,7 +23,8 @@ async def shape_result(call: Call, config: Config, io: IO) -> None:
     What a done write returned never turns it into a failure: a broken output contract is flagged instead.
     """
     attempt = call.attempts[-1]
-    tool = call.prepared.tool
+    prepared = call.prepared
+    tool = prepared.tool
     if not attempt.returned:
         attempt.failure = judge_error(call, attempt, config.classifiers, io.now())
         return
@@ -38,9 +39,10 @@ async def shape_result(call: Call, config: Config, io: IO) -> None:
     for note in shaped.notes:
         call.flag(note)
     failure = judge_returned(call, attempt, shaped.failure, config.classifiers, io.now())
-    if failure is None:
+    if failure is None and (tool.output is not None or call.context.output is not None):
         failure = broken_contract(call, shaped.data)
     attempt.failure = failure
     if failure is None:
-        attempt.effect = "none" if tool.is_read else "applied"
+        if not prepared.is_read:
+            attempt.effect = "applied"
         call.returned = value

@@ -27,7 +27,8 @@ async def validate_call(call: Call, config: Config, io: IO) -> None:
     """
     prepared: Prepared = call.prepared
     if call.verdict is UNFILLED:
-        _check_structure(call)
+        if call.normalized.problems or prepared.convert is not None:
+            _check_structure(call)
         await _check_rules(call, prepared.rules, io)
         approval = await _check_approval(call, config, io) if prepared.needs_approval else None
         call.verdict = Verdict(prepared.passed, approval=approval) if approval else prepared.all_passed

@@ -242,7 +242,7 @@ class MemoryStore:
             return self._refusal(command)
         if request_id in finished or request_id in self._open or self._closed:
             return self._refusal(command)
-        if command.is_made and STORE_KEY in command.event.payload:
+        if command._parts is not None and STORE_KEY in command.event.payload:
             return self._refusal(command)
         chain = self._chains.get(command.task_id)
         if chain is None:

@@ -18,7 +18,7 @@ from fcguard.telemetry.outcome import Outcome, code_of, layer_of, outcome_of, wo
 if TYPE_CHECKING:
     from fcguard.model.call import Attempt, Call
 
-__all__ = ["LOGGER", "LogObserver"]
+__all__ = ["LOGGER", "LogObserver", "is_quiet"]
 
 LOGGER: Final = logging.getLogger("fcguard")
 """Where lines go unless the host has configured structlog."""
@@ -134,6 +134,11 @@ class LogObserver:
         except Exception:
             self.faults += 1
             return None
+
+
+def is_quiet(level: int) -> bool:
+    """Answer, at the cost of one look-up, whether nobody can want a line of this level; False: it has to be found out."""
+    return "structlog" not in sys.modules and not LOGGER.isEnabledFor(level)
 
 
 def _host() -> Any:

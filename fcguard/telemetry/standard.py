@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from logging import DEBUG
 from typing import TYPE_CHECKING
 
-from fcguard.telemetry.log import LogObserver
+from fcguard.telemetry.log import LogObserver, is_quiet
 from fcguard.telemetry.otel import OtelObserver
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ class StandardObserver:
         log: the lines.
     """
 
-    __slots__ = ("attempt_started", "call_started", "log", "otel", "recovery_started")
+    __slots__ = ("_has_stages", "attempt_started", "call_started", "log", "otel", "recovery_started")
 
     def __init__(self, otel: OtelObserver, log: LogObserver) -> None:
         self.otel, self.log = otel, log
+        self._has_stages = otel.wants_stages
         # Lines come at the end only: the beginnings are those of OpenTelemetry, without a detour.
         self.call_started, self.attempt_started = otel.call_started, otel.attempt_started
         self.recovery_started = otel.recovery_started
@@ -38,7 +40,7 @@ class StandardObserver:
     @property
     def wants_stages(self) -> bool:
         """Whether one of them wants the stages."""
-        return self.otel.wants_stages or self.log.wants_stages
+        return self._has_stages or (not is_quiet(DEBUG) and self.log.wants_stages)
 
     def call_ended(self, call: Call) -> None:
         """Write the line, then close the span."""
@@ -47,7 +49,8 @@ class StandardObserver:
 
     def attempt_ended(self, call: Call, attempt: Attempt) -> None:
         """Write the line, then close the span."""
-        self.log.attempt_ended(call, attempt)
+        if not is_quiet(DEBUG):
+            self.log.attempt_ended(call, attempt)
         self.otel.attempt_ended(call, attempt)
 
     def recovery_ended(self, call: Call, action: str, outcome: str) -> None:
