@@ -136,6 +136,8 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.jsonl"
+        write_trace(path, 10)
+        evaluated(path, 10, console)  # loads scipy, which is not what is measured
         for sessions in (max(1, options.sessions // 10), options.sessions):
             write_trace(path, sessions)
             seconds = evaluated(path, sessions, console)
