@@ -1,20 +1,21 @@
-"""How long to wait before the next attempt: tenacity's strategies, asked only after a failure."""
+"""How long to wait before the next attempt: tenacity's strategies, asked (and imported) only after a failure."""
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from tenacity import RetryCallState, Retrying, wait_exponential, wait_random
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 from fcguard.model.call import Call
 from fcguard.model.failure import Effect
 from fcguard.model.tool import Retry, Tool
 
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
 __all__ = ["next_pause", "retry_policy"]
 
-_DEFAULT_WAIT: Final = wait_exponential(multiplier=0.2, max=5.0) + wait_random(0, 0.2)
 _DEFAULT_ATTEMPTS: Final[dict[Effect, int]] = {"read": 3, "idempotent_write": 3, "write": 2, "destructive": 1}
-_RETRYING: Final = Retrying()
 
 
 def retry_policy(tool: Tool) -> Retry:
@@ -43,7 +44,7 @@ def next_pause(call: Call, policy: Retry, now: float, retry_after: float | None)
     state = _state(call, now)
     if policy.stop is not None and policy.stop(state):
         return None
-    pause = float((policy.wait or _DEFAULT_WAIT)(state))
+    pause = float((policy.wait or _default_wait())(state))
     if retry_after is not None:
         if retry_after > policy.max_wait:
             return None
@@ -54,8 +55,17 @@ def next_pause(call: Call, policy: Retry, now: float, retry_after: float | None)
     return pause
 
 
+@cache
+def _default_wait() -> Callable[[Any], float]:
+    from tenacity import wait_exponential, wait_random
+
+    return wait_exponential(multiplier=0.2, max=5.0) + wait_random(0, 0.2)
+
+
 def _state(call: Call, now: float) -> RetryCallState:
-    state: Any = RetryCallState(retry_object=_RETRYING, fn=None, args=(), kwargs={})
+    from tenacity import RetryCallState, Retrying
+
+    state: Any = RetryCallState(retry_object=Retrying(), fn=None, args=(), kwargs={})
     state.attempt_number = len(call.attempts)
     state.start_time, state.outcome_timestamp = call.started, now
     state.idle_for = sum(attempt.delay for attempt in call.attempts)
