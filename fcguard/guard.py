@@ -25,6 +25,7 @@ from fcguard.model.schemas import SchemaFormat, definitions
 from fcguard.model.task import CURRENT_TASK, Task
 from fcguard.model.tool import Tool, ToolOptions
 from fcguard.pipeline import govern
+from fcguard.reconcile.face import Recovering
 from fcguard.recovery.confirm import CONFIRMING
 from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
 from fcguard.results import ArtifactDirectory
@@ -32,7 +33,6 @@ from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitt
 from fcguard.runtime import AsyncioIO, BlockingIO, SystemClock, drive
 from fcguard.scope import TaskScope, is_offered, make_context, next_step, said, tell
 from fcguard.stores.base import Store
-from fcguard.stores.sqlite import SQLiteStore
 from fcguard.telemetry.capture import LogCapture
 from fcguard.telemetry.observer import Observer
 from fcguard.telemetry.standard import default_observer
@@ -49,7 +49,7 @@ _NO_ARGUMENTS: Mapping[str, Any] = {}
 _PREFIXES = ("functions.", "tools.", "default_api:", "default_api.")
 
 
-class Guard:
+class Guard(Recovering):
     """Governs the tools that are registered with it.
 
     Args:
@@ -101,6 +101,8 @@ class Guard:
         self._has_history = False
         self._parts = GuardParts(_FIRST_RULES, rules, constraints)
         if store is None:
+            from fcguard.stores.sqlite import SQLiteStore  # a guard with another ledger does not pay for it
+
             store = SQLiteStore(os.environ.get("FCGUARD_LEDGER") or Path(".fcguard/ledger.db"))
         self.store = store
         self._artifacts = ArtifactDirectory(evidence_dir if evidence_dir is not None else Path(".fcguard/evidence"))

@@ -20,7 +20,8 @@ async def govern(call: Call, config: Config, io: IO) -> Call:
     try:
         await step.context(call, config, io)  # 1
         await step.intent(call, config, io)  # 2
-        again = True
+        # A call that another process left open begins with what it knows of its last attempt.
+        again = not call.attempts or await step.recover(call, config, io)
         while again:
             try:
                 await step.normalize(call, config, io)  # 3
@@ -37,6 +38,8 @@ async def govern(call: Call, config: Config, io: IO) -> Call:
         if not isinstance(error, Exception):
             raise
     finally:
-        await step.record(call, config, io)  # 8
-        observer.call_ended(call)
+        try:
+            await step.record(call, config, io)  # 8
+        finally:
+            observer.call_ended(call)
     return call

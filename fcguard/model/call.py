@@ -144,6 +144,7 @@ class Attempt:
         ended: monotonic seconds at its end: the last moment a request can have been sent, unless a thread still runs.
         late: set if the function was abandoned.
         was_dispatched: False if the tool's function was never entered.
+        is_restored: read from the ledger: another process made it, or an earlier part of this one.
     """
 
     # Defaults stand on the class: most attempts end well and never set them.
@@ -157,6 +158,7 @@ class Attempt:
     late: Late | None = None
     reason = ""
     was_dispatched = True
+    is_restored = False
     observed: Any = None
 
     def __init__(self, number: int, started_at: float, started: float, timeout: float | None, delay: float) -> None:
@@ -204,6 +206,10 @@ class Call:
         purpose: `primary`, `confirm` or `fallback`.
         parent: the call that caused this one.
         failure: the failure that stands now; None while all is well.
+        is_in_doubt: the ledger was asked to open the call, and did not say whether it did.
+        is_resumed: built from the ledger, to be brought to its end.
+        unsendable: why it must not be sent again from here, though it may be confirmed; None: nothing speaks against it.
+        due_at: wall clock at which it is to be taken up again; None: it is not put off.
     """
 
     context = Once[TaskContext]("context")
@@ -247,6 +253,10 @@ class Call:
     answered_by: str | None = None
     pause = 0.0
     waits = 0
+    is_in_doubt = False
+    is_resumed = False
+    unsendable: str | None = None
+    due_at: float | None = None
 
     def __init__(
         self, request_id: str, proposal: Intent, purpose: Purpose, parent: Call | None, given: TaskContext | None

@@ -42,7 +42,7 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
     call.result = ToolResult.of(published, _unpublished(call))
     last = call.attempts[-1] if call.attempts else None
     if last is not None:
-        if last.late is not None:
+        if last.late is not None and not last.is_restored:
             watch_late(call, last, config.store, io.now)
         last.value = None  # the ledger may hold on to the call; it need not hold on to the tool's objects
     call.returned = None
@@ -93,8 +93,10 @@ def _state(call: Call) -> CallState:
         return CallState.SUCCEEDED
     if call.ledger_version is None:
         return CallState.FAILED if call.attempts else CallState.REJECTED
-    if failure.effect != "unknown":
-        return CallState.FAILED
+    if _effect(call, failure) != "unknown":
+        return CallState.FAILED if call.attempts else CallState.REJECTED
+    if call.is_resumed:
+        return CallState.PARKED if call.due_at is None else CallState.UNCERTAIN
     if call.tool is not None and call.tool.effect == "idempotent_write":
         return CallState.UNCERTAIN
     return CallState.PARKED if call.confirmations or failure.layer != "execute" else CallState.UNCERTAIN

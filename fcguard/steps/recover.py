@@ -54,12 +54,13 @@ async def recover_call(call: Call, config: Config, io: IO) -> bool:
         attempt = call.attempts[-1]
         if call.admitted:
             release(call, attempt, io.monotonic())
-        config.observer.attempt_ended(call, attempt)
+        if not attempt.is_restored:
+            config.observer.attempt_ended(call, attempt)
         if attempt.failure is None:
             call.failure, call.effect, call.basis = None, attempt.effect, "returned"
             return False
         failure = attempt.failure
-        if attempt.effect == "unknown":
+        if attempt.effect == "unknown" and not attempt.is_restored:
             await move_call(call, CallState.UNCERTAIN, "uncertain", attempt.summary(), config.store, io)
     call.failure = failure
     return await _act(call, failure, halt is not None, config, io)
@@ -94,7 +95,7 @@ async def _confirm(call: Call, failure: Failure, config: Config, io: IO) -> _The
     config.observer.recovery_started(call, "confirm")
     await move_call(call, CallState.CONFIRMING, "confirming", {"attempt": attempt.number}, config.store, io)
     answer = await _ask(call, attempt, config, io)
-    if isinstance(answer, NotApplied) and licence_to_retry(call) == "settle":
+    if isinstance(answer, NotApplied) and licence_to_retry(call) == "settle" and call.unsendable is None:
         answer = await _ask_when_settled(call, attempt, answer, config, io)
     then = _take(call, attempt, failure, answer, config, io)
     words = {_Then.AGAIN: "not_applied", _Then.DONE: "applied", _Then.NEXT: "inconclusive"}
@@ -111,7 +112,7 @@ async def _ask(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
     """
     answer: Confirmation | None = _from_late(call, attempt, config, io)
     source = "late result"
-    if answer is None and call.prepared.tool.confirm is None and licence_to_retry(call) in _ASKS_BY_REPEATING:
+    if answer is None and call.prepared.tool.confirm is None and _asks_by_repeating(call):
         answer, source = NotApplied("not asked: the repeat cannot be applied twice"), "licence"
     if answer is None:
         source = "confirm"
@@ -122,6 +123,10 @@ async def _ask(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
         note["reason"] = call.redactor.text(str(reason)[:500])
     call.confirmations = (*call.confirmations, note)
     return answer
+
+
+def _asks_by_repeating(call: Call) -> bool:
+    return call.unsendable is None and licence_to_retry(call) in _ASKS_BY_REPEATING
 
 
 def _from_late(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirmation | None:
@@ -148,6 +153,9 @@ async def _ask_when_settled(call: Call, attempt: Attempt, answer: Confirmation, 
     left = until - io.monotonic()
     if call.deadline is not None and until >= call.deadline:
         return _Unsettled("the task's time ends before a sent request must have landed")
+    if left > 0 and call.is_resumed:  # nobody waits for the answer; meanwhile others can be taken up
+        call.due_at = io.now() + left
+        return _Unsettled("its settle window is not over")
     if left > 0:
         await io.sleep(left)
     if attempt.late is not None and attempt.late.is_running:
@@ -179,6 +187,9 @@ def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, 
             if answer.reason
             else "The confirmation could not tell.",
         )
+        return _Then.NEXT
+    if call.unsendable is not None:
+        _park(call, failure, f"The effect is not there, and it cannot be sent again from here: {call.unsendable}.")
         return _Then.NEXT
     licence = licence_to_retry(call)
     if isinstance(answer, _Unsettled):
@@ -223,11 +234,12 @@ def _take_applied(call: Call, attempt: Attempt, answer: Applied, config: Config)
         call.basis = "confirmed"
     attempt.effect = call.effect = "applied"
     call.failure = None
-    call.message = (
-        f"{tool.name} did not answer in time, but it took effect: {call.basis}."
-        if attempt.error_type == "TIMEOUT"
-        else ""
-    )
+    if attempt.is_restored:
+        call.message = f"{tool.name} took effect before its outcome was recorded: {call.basis}."
+    elif attempt.error_type == "TIMEOUT":
+        call.message = f"{tool.name} did not answer in time, but it took effect: {call.basis}."
+    else:
+        call.message = ""
 
 
 def _park(call: Call, failure: Failure, why: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from fcguard.errors import StoreError
+from fcguard.errors import StoreClosed, StoreCorrupt, StoreError, StoreUnavailable
 from fcguard.io import IO
 from fcguard.model.call import UNFILLED, Attempt, Call, Late
 from fcguard.model.context import OUTSIDE
@@ -31,6 +31,8 @@ from fcguard.stores.base import (
 __all__ = ["close_call", "derive_keys", "move_call", "start_attempt", "watch_late"]
 
 _NO_TASK: Final = "-"
+_PASSING: Final = (StoreUnavailable, StoreCorrupt, StoreClosed)
+"""What a ledger answers that may take the same record later."""
 
 
 def derive_keys(call: Call) -> None:
@@ -70,12 +72,13 @@ async def start_attempt(call: Call, attempt: Attempt, store: Store, io: IO, leas
         event = Event(
             "attempt",
             attempt.started_at,
-            {"request_id": call.request_id, "number": attempt.number, "delay_s": attempt.delay},
+            {"request_id": call.request_id, "number": attempt.number, "delay_s": attempt.delay, **_readdressed(call)},
         )
         command = Move(call.request_id, call.ledger_version, CallState.STARTED, attempt.number, event)
     try:
         answer = await io.commit(store, command)
     except Exception as error:
+        call.is_in_doubt = call.ledger_version is None
         raise Halt(_unwritable(error)) from None
     if isinstance(answer, Accepted):
         call.ledger_version, call.ledger_state = answer.version, CallState.STARTED
@@ -164,7 +167,7 @@ async def close_call(call: Call, state: CallState, record: Callable[[], dict[str
     if call.ledger_version is None:
         task_id = call.context.task_id or _NO_TASK
         whole = _Whole(call, record, now)
-        await io.commit(store, Enter.later(call.request_id, task_id, state, len(call.attempts), whole))
+        await _commit_ending(call, Enter.later(call.request_id, task_id, state, len(call.attempts), whole), store, io)
         return
     result = record()
     event = Event(
@@ -172,9 +175,8 @@ async def close_call(call: Call, state: CallState, record: Callable[[], dict[str
         now,
         {**_ending(call, {"request_id": call.request_id}), "result": result},
     )
-    settle = call.prepared.tool.settle
-    answer = await io.commit(
-        store,
+    answer = await _commit_ending(
+        call,
         Move(
             call.request_id,
             call.ledger_version,
@@ -182,17 +184,60 @@ async def close_call(call: Call, state: CallState, record: Callable[[], dict[str
             len(call.attempts),
             event,
             result,
-            next_at=now if state is CallState.UNCERTAIN else None,
-            settle_until=None
-            if settle is None or state not in (CallState.UNCERTAIN, CallState.PARKED)
-            else now + settle,
+            next_at=_next_at(call, state, now),
+            settle_until=_settle_until(call, state, now),
         ),
+        store,
+        io,
     )
     if isinstance(answer, Accepted):
         call.ledger_version, call.ledger_state = answer.version, state
     elif isinstance(answer, Stale):
         call.flag("taken_over")
         await io.commit(store, Note(call.request_id, event))
+
+
+def _next_at(call: Call, state: CallState, now: float) -> float | None:
+    if state is not CallState.UNCERTAIN:
+        return None
+    return now if call.due_at is None else call.due_at
+
+
+def _settle_until(call: Call, state: CallState, now: float) -> float | None:
+    settle: float | None = call.prepared.tool.settle
+    if settle is None or state not in (CallState.UNCERTAIN, CallState.PARKED) or call.attempts[-1].is_restored:
+        return None  # not declared, over, or as it was: nothing was sent here
+    return now + settle
+
+
+async def _commit_ending(call: Call, command: Enter | Move, store: Store, io: IO) -> Any:
+    """Commit what ends a call; what the ledger cannot take now is kept in its spool, to be written later.
+
+    Raises:
+        StoreError: it is not in the ledger yet.
+    """
+    commands = [command]
+    try:
+        return await io.commit(store, command)
+    except StoreError as error:
+        failed = error
+    if call.is_in_doubt and isinstance(command, Enter):
+        # The intent may be in the ledger after all. Nothing was sent, so it is withdrawn, in the words of the refusal: then
+        # whichever of the two the ledger takes, it knows the other one when it comes.
+        withdrawal = Move(call.request_id, 1, CallState.REJECTED, 1, command.event, command.result)
+        commands.insert(0, withdrawal)
+        try:
+            return await io.commit(store, withdrawal)
+        except StoreError as error:
+            failed = error
+    spool = getattr(store, "spool", None)
+    if spool is not None and isinstance(failed, _PASSING):
+        try:
+            for kept in commands:
+                await io.call(spool, kept)
+        except StoreError:
+            call.flag("evidence_unsaved")
+    raise failed
 
 
 class _Whole:
@@ -284,9 +329,44 @@ def _opening(call: Call) -> dict[str, Any]:
         "step": call.step,
     }
     payload["arguments"] = call.redactor.value(call.arguments)
+    if call.context is not OUTSIDE:
+        _add_reach(payload, call.context)
     if _has_own_raw(call):
         _add_raw(payload, normalized, call.redactor)
     return payload
+
+
+def _readdressed(call: Call) -> dict[str, Any]:
+    """Answer whom a later attempt is addressed to, if the environment was switched after the call was opened."""
+    if not any(flag.startswith("environment:") for flag in call.flags):
+        return {}
+    payload: dict[str, Any] = {"arguments": call.redactor.value(call.arguments)}
+    payload["digest"] = digest_of(call.prepared.tool.name, call.arguments)
+    _add_context(payload, call.context)
+    _add_reach(payload, call.context)
+    return payload
+
+
+def _add_reach(payload: dict[str, Any], context: Any) -> None:
+    """Add the limits within which a later process may go on with the call."""
+    environment, tools, goal = context.environment, context.tools, context.goal
+    if environment is not None:
+        if environment.base_urls:
+            payload["base_urls"] = environment.base_urls
+        if environment.data_sources:
+            payload["data_sources"] = environment.data_sources
+        if environment.account_pool is not None:
+            payload["account_pool"] = environment.account_pool
+    if tools.allow is not None:
+        payload["allow"] = sorted(tools.allow)
+    if goal.forbidden_actions:
+        payload["forbidden"] = sorted(goal.forbidden_actions)
+    if context.roles:
+        payload["roles"] = sorted(context.roles)
+    if context.state.session_id is not None:
+        payload["session_id"] = context.state.session_id
+    if context.conversation_id is not None:
+        payload["conversation_id"] = context.conversation_id
 
 
 def _has_own_raw(call: Call) -> bool:

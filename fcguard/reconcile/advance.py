@@ -1,0 +1,217 @@
+"""Advance open calls that nobody works on: confirm, send again with a licence, or park; each by compare and set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fcguard.config import Config, Prepared
+from fcguard.errors import StoreError
+from fcguard.io import IO
+from fcguard.model.call import Call
+from fcguard.model.states import OPEN_STATES, CallState
+from fcguard.pipeline import govern
+from fcguard.reconcile.history import History, read_history
+from fcguard.reconcile.report import Deed, Recovered, Recovery
+from fcguard.reconcile.restore import restore_call
+from fcguard.reconcile.takeover import Witness, recoverable, take_over
+from fcguard.recovery.confirm import licence_to_retry
+from fcguard.stores.base import Accepted, CallQuery, StoredCall
+from fcguard.stores.recoverable import Drained, RecoverableStore
+
+__all__ = ["Advanced", "advance_call", "recover_calls", "witness_of"]
+
+_OPEN: Final = CallQuery(states=frozenset(OPEN_STATES))
+_SHORTEST_WAIT: Final = 0.01
+
+
+@dataclass(slots=True)
+class Advanced:
+    """What became of one call: the report's row, and the envelope if the call was taken through the steps."""
+
+    row: Recovered
+    result: Any = None
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One recovery: what it found so far."""
+
+    store: RecoverableStore
+    drained: Drained
+    busy: int = 0
+    rows: dict[str, Recovered] = field(default_factory=dict)
+
+    def report(self) -> Recovery:
+        return Recovery(tuple(self.rows[name] for name in sorted(self.rows)), self.busy, self.drained)
+
+    def next_due(self) -> float | None:
+        return min((row.due_at for row in self.rows.values() if row.due_at is not None), default=None)
+
+
+async def recover_calls(
+    config: Config, io: IO, *, wait: float = 30.0, assume_dead_after: float | None = None
+) -> Recovery:
+    """Drain the spool, then advance every open call that nobody works on.
+
+    Args:
+        config: tools and collaborators of the guard.
+        io: the colour to do it in.
+        wait: most seconds to wait, all together, for settle windows that are not over; what is not due by then stays
+            UNCERTAIN for the next recovery.
+        assume_dead_after: seconds of silence after which an owner on another host counts as dead; None: never, its calls are
+            confirmed and, if they are not found, parked. A number accepts the risk that it sends after all.
+
+    Raises:
+        StoreError: the ledger cannot be read or written.
+        UsageError: the store cannot be recovered from.
+    """
+    store = recoverable(config.store)
+    found = _Pass(store, await io.call(store.drain))
+    until = io.monotonic() + wait
+    while True:
+        await io.call(store.heartbeat)  # so that nothing that this very process works on looks left behind
+        witness = await witness_of(store, io, assume_dead_after)
+        found.busy = 0
+        for row in await io.call(_all_open, store):
+            await _look(row, found, witness, config, io)
+        due = found.next_due()
+        if due is None:
+            return found.report()
+        pause = max(due - io.now(), _SHORTEST_WAIT)
+        if io.monotonic() + pause > until:
+            return found.report()
+        await io.sleep(pause)
+
+
+async def _look(row: StoredCall, found: _Pass, witness: Witness, config: Config, io: IO) -> None:
+    request_id, now = row.identity.request_id, io.now()
+    if row.state is CallState.PARKED or (row.state is CallState.PREPARED and not row.attempt and row.next_at is None):
+        found.rows.setdefault(request_id, _row(row, witness, "waits", _reason(row)))
+        return
+    if not witness.may_take(row, now):
+        known = found.rows.get(request_id)
+        if known is None or known.due_at is None:
+            found.busy += known is None
+        return
+    found.rows[request_id] = (await advance_call(row, witness, config, io)).row
+
+
+def _all_open(store: RecoverableStore) -> list[StoredCall]:
+    return list(store.calls(_OPEN))[::-1]
+
+
+async def witness_of(store: RecoverableStore, io: IO, assume_dead_after: float | None = None) -> Witness:
+    """Ask the ledger which processes it knows."""
+    owners = await io.call(store.owners)
+    return Witness(await io.call(_owner, store), {owner.id: owner for owner in owners}, assume_dead_after)
+
+
+def _owner(store: RecoverableStore) -> Any:
+    return store.owner
+
+
+async def advance_call(row: StoredCall, witness: Witness, config: Config, io: IO) -> Advanced:
+    """Take over one open call and go on with it. Safe to run twice, and by two at once: every step is compare and set.
+
+    Args:
+        row: the call as it was seen; if anybody moved it since, nothing is done.
+        witness: what is known of owners.
+        config: tools and collaborators of the guard.
+        io: the colour to do it in.
+
+    Raises:
+        StoreError: the ledger cannot be read, or did not take the takeover; nothing was done.
+    """
+    identity = row.identity
+    prepared = config.tools.get(identity.tool)
+    reason = _why_unknown(prepared, row)
+    if prepared is None or reason is not None:
+        return Advanced(_row(row, witness, "left_open", reason or ""))
+    events = await io.call(_events, config.store, identity.request_id)
+    now = io.now()
+    try:
+        history = read_history(events)
+        sent_until = history.last_send(row.attempt, now)
+        call = restore_call(row, history, prepared, io, sent_until)
+    except (StoreError, KeyError, TypeError, ValueError) as error:
+        return Advanced(_row(row, witness, "left_open", f"its record cannot be read ({type(error).__name__}: {error})"))
+    await _find_reasons(call, row, history, witness, config, io)
+    if not row.attempt and call.unsendable is not None:
+        return Advanced(_row(row, witness, "left_open", f"it cannot be sent: {call.unsendable}"))
+    command = take_over(row, witness.liveness(row.owner), witness.here, now, sent_until if row.attempt else None)
+    answer = await io.commit(config.store, command)
+    if not isinstance(answer, Accepted):
+        return Advanced(_row(row, witness, "taken_over", "another worker moved it first"))
+    call.ledger_version, call.ledger_state = answer.version, command.state
+    await govern(call, config, io)
+    return Advanced(_done(row, call, witness), call.result)
+
+
+def _why_unknown(prepared: Prepared | None, row: StoredCall) -> str | None:
+    identity = row.identity
+    if prepared is None:
+        return f"no tool {identity.tool!r} is registered with this guard"
+    if prepared.tool.version != identity.tool_version:
+        return (
+            f"it was made with version {identity.tool_version!r} of the tool; this guard has {prepared.tool.version!r}"
+        )
+    return None
+
+
+def _events(store: RecoverableStore, request_id: str) -> Sequence[Any]:
+    return list(store.events(request_id=request_id))
+
+
+async def _find_reasons(
+    call: Call, row: StoredCall, history: History, witness: Witness, config: Config, io: IO
+) -> None:
+    """Say why the call must not be sent again from here, if there is a reason."""
+    if call.unsendable is None and call.prepared.tool.fallback and row.attempt:
+        call.unsendable = await io.call(_fallback_of, config.store, row)
+    if call.unsendable is None and row.attempt and licence_to_retry(call) == "settle":
+        call.unsendable = witness.why_not_quiet(row, history, io.now())
+
+
+def _fallback_of(store: RecoverableStore, row: StoredCall) -> str | None:
+    identity = row.identity
+    for other in store.calls(CallQuery(task_id=identity.task_id, since=row.created_at)):
+        made = other.identity
+        is_fallback = made.parent_id == identity.request_id and made.purpose == "fallback" and made.effect != "read"
+        if is_fallback and other.state not in (CallState.FAILED, CallState.REJECTED):
+            return f"its fallback {made.tool!r} was called in its place ({made.request_id}, {other.state})"
+    return None
+
+
+def _done(row: StoredCall, call: Call, witness: Witness) -> Recovered:
+    result, state = call.result, call.ledger_state
+    did: Deed
+    if "taken_over" in call.flags or result.error_type == "CONFLICT":
+        did = "taken_over"
+    elif state in OPEN_STATES and state is not CallState.PARKED:
+        did = "deferred" if call.due_at is not None else "unrecorded"
+    else:
+        did = _ENDS[state](result)
+    return _row(row, witness, did, result.message, state=state, attempts=result.attempts, due_at=call.due_at)
+
+
+_ENDS: Final[dict[CallState, Callable[[Any], Deed]]] = {
+    CallState.SUCCEEDED: lambda result: result.outcome_basis if result.outcome_basis != "replayed" else "confirmed",
+    CallState.FAILED: lambda result: "failed",
+    CallState.REJECTED: lambda result: "rejected",
+    CallState.PARKED: lambda result: "parked",
+}
+
+
+def _row(row: StoredCall, witness: Witness, did: Deed, message: str, **fields: Any) -> Recovered:
+    identity = row.identity
+    fields = {"state": row.state, "attempts": row.attempt, **fields}
+    return Recovered(
+        identity.request_id, identity.tool, identity.task_id, row.state, str(witness.liveness(row.owner)), did,
+        message=message, **fields,
+    )  # fmt: skip
+
+
+def _reason(row: StoredCall) -> str:
+    return str((row.result or {}).get("message") or "")

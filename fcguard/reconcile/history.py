@@ -1,0 +1,116 @@
+"""Read what the ledger's events tell of an open call: who sent it when, and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from fcguard.stores.base import StoredEvent
+from fcguard.stores.payload import body_of
+
+__all__ = ["History", "Takeover", "read_history"]
+
+
+class Takeover(NamedTuple):
+    """A `claimed` event: the call left one owner for another.
+
+    Attributes:
+        owner: id of the earlier owner, as far as it is known.
+        liveness: what was known of it then.
+        at: wall clock in seconds.
+    """
+
+    owner: str | None
+    liveness: str
+    at: float
+
+
+@dataclass(slots=True)
+class History:
+    """The story of an open call.
+
+    Attributes:
+        opening: what was written before the first dispatch.
+        address: what the latest attempt was addressed with: `opening`, or what an attempt said after the environment changed.
+        started: wall clock of each attempt's start, by number.
+        summaries: what is known of the end of attempts, by number.
+        takeovers: in order.
+        sent_until: wall clock of the last moment at which an attempt can have sent something, by number, where it was fixed.
+        returned: what abandoned attempts, or writers that had lost the call, answered after all, by number.
+        ended: numbers of abandoned attempts that ended after all.
+        late_at: when they did.
+    """
+
+    opening: Mapping[str, Any] = field(default_factory=dict)
+    address: Mapping[str, Any] = field(default_factory=dict)
+    started: dict[int, float] = field(default_factory=dict)
+    summaries: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    takeovers: list[Takeover] = field(default_factory=list)
+    sent_until: dict[int, float] = field(default_factory=dict)
+    returned: dict[int, Any] = field(default_factory=dict)
+    late_at: dict[int, float] = field(default_factory=dict)
+
+    def is_running(self, number: int) -> bool:
+        """Tell whether an abandoned attempt may still run in its process: nothing says that it ended."""
+        return bool(self.summaries.get(number, {}).get("abandoned")) and number not in self.late_at
+
+    def last_send(self, number: int, now: float) -> float:
+        """Answer the last moment at which an attempt can have sent something; `now` if nothing bounds it earlier.
+
+        For a process that died without a word it is the moment at which its death was first proved.
+        """
+        fixed = self.sent_until.get(number)
+        if fixed is not None:
+            return fixed
+        summary = self.summaries.get(number)
+        if summary is None or self.is_running(number):
+            return now
+        if number in self.late_at:
+            return self.late_at[number]
+        return min(now, float(summary["started_at"]) + float(summary["duration_ms"]) / 1000 + 0.001)
+
+
+def read_history(events: Iterable[StoredEvent]) -> History:
+    """Read the events of one call, in order.
+
+    Raises:
+        StoreError: bytes are not an event's.
+        KeyError, TypeError, ValueError: an event lacks what its kind must hold.
+    """
+    history = History()
+    last = 0
+    for event in events:
+        body = body_of(event)
+        if event.kind == "opened":
+            history.opening = history.address = body
+            last = 1
+            history.started[1] = event.at
+        elif event.kind == "attempt":
+            last = int(body["number"])
+            history.started[last] = event.at
+            if "arguments" in body:
+                history.address = {**history.opening, **body}
+        else:
+            _take(history, event, body, last)
+    return history
+
+
+def _take(history: History, event: StoredEvent, body: Mapping[str, Any], last: int) -> None:
+    if event.kind == "uncertain":
+        history.summaries[int(body["number"])] = body
+    elif event.kind in ("outcome", "parked"):
+        for summary in body.get("attempts", ()):
+            history.summaries[int(summary["number"])] = summary
+        # The call is open, so a success among its events was written by a worker that had lost it: it holds all the same.
+        if body.get("result", {}).get("success") is True:
+            history.returned[last] = body["result"].get("data")
+    elif event.kind == "late":
+        number = int(body["attempt"])
+        history.late_at[number] = event.at
+        if body["returned"] and "value" in body:
+            history.returned[number] = body["value"]
+    elif event.kind == "claimed":
+        history.takeovers.append(Takeover(body.get("from"), str(body["liveness"]), event.at))
+        if "sent_until" in body:
+            history.sent_until[last] = float(body["sent_until"])

@@ -1,0 +1,120 @@
+"""Decide who may take an open call over, and whether everybody who had it before is proved to be gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeGuard
+
+from fcguard.errors import UsageError
+from fcguard.model.states import CallState
+from fcguard.reconcile.history import History
+from fcguard.stores.base import Event, Move, Store, StoredCall
+from fcguard.stores.judge import is_claimable
+from fcguard.stores.owner import Liveness, Owner, liveness_of
+from fcguard.stores.recoverable import RecoverableStore
+
+__all__ = ["Witness", "recoverable", "take_over"]
+
+_SKEW: Final = 60.0
+"""Seconds by which the clocks of two hosts may differ without one taking calls from the other that are being worked on."""
+
+_AFTER: Final = {CallState.STARTED: CallState.UNCERTAIN}
+"""State after a takeover, where it is not the same."""
+
+
+def recoverable(store: Store) -> RecoverableStore:
+    """Answer the store as one that calls can be recovered from.
+
+    Raises:
+        UsageError: it cannot say who owns a call.
+    """
+    if not _is_recoverable(store):
+        raise UsageError(
+            f"{type(store).__name__} does not say who owns a call; recovery needs a RecoverableStore, such as SQLiteStore"
+        )
+    return store
+
+
+def _is_recoverable(store: Store) -> TypeGuard[RecoverableStore]:
+    return all(hasattr(store, name) for name in ("owner", "owners", "drain", "heartbeat"))
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What this process knows of the owners of calls.
+
+    Attributes:
+        here: this process.
+        owners: the processes that the ledger knows, by id.
+        assume_dead_after: seconds of silence after which an owner that cannot be proved dead counts as dead; None: never.
+            This accepts the risk that it lives and sends after all.
+    """
+
+    here: Owner
+    owners: Mapping[str, Owner]
+    assume_dead_after: float | None = None
+
+    def liveness(self, owner_id: str | None) -> Liveness:
+        """Answer what is known of an owner."""
+        if owner_id == self.here.id:
+            return Liveness.SELF
+        owner = self.owners.get(owner_id or "")
+        return Liveness.UNKNOWN if owner is None else liveness_of(owner, self.here)
+
+    def may_take(self, call: StoredCall, now: float) -> bool:
+        """Tell whether nobody works on an open call: owner proved dead, lease lapsed, or its next action due."""
+        known = self.liveness(call.owner)
+        if known is not Liveness.UNKNOWN:
+            return is_claimable(call, known, now)
+        return is_claimable(
+            call, Liveness.DEAD if self._is_silent(call.owner, call.updated_at, now) else known, now - _SKEW
+        )
+
+    def why_not_quiet(self, call: StoredCall, history: History, now: float) -> str | None:
+        """Answer why a sent request of a call may still be on its way after its settle window; None if none can be.
+
+        Everybody who ever had the call must be proved dead, or be this process and have let go of it.
+        """
+        earlier = [(call.owner, self.liveness(call.owner), call.updated_at)]
+        earlier += [(taken.owner, Liveness(taken.liveness), taken.at) for taken in history.takeovers]
+        for owner_id, known, at in earlier:
+            if known is Liveness.DEAD or self.liveness(owner_id) is Liveness.DEAD:
+                continue
+            if owner_id == self.here.id:
+                if owner_id == call.owner and call.state is not CallState.PARKED and call.next_at is None:
+                    return "this process still works on it"
+                if any(map(history.is_running, history.summaries)):
+                    return "a function of this process that was given up still runs"
+                continue
+            if not self._is_silent(owner_id, at, now):
+                return f"the process {owner_id or 'that had it'} is not proved dead"
+        return None
+
+    def _is_silent(self, owner_id: str | None, at: float, now: float) -> bool:
+        if self.assume_dead_after is None:
+            return False
+        owner = self.owners.get(owner_id or "")
+        return now - (at if owner is None else owner.seen_at) >= self.assume_dead_after
+
+
+def take_over(call: StoredCall, liveness: Liveness, here: Owner, now: float, sent_until: float | None) -> Move:
+    """Build the command that makes this process the owner of an open call, if nobody moved it meanwhile.
+
+    Args:
+        call: the row as it was seen.
+        liveness: what is known of its owner.
+        here: this process.
+        now: wall clock in seconds.
+        sent_until: last moment at which its last attempt can have sent something; None: nothing was sent.
+    """
+    body = {"by": here.id, "from": call.owner, "liveness": str(liveness)}
+    settle = call.identity.settle
+    return Move(
+        call.identity.request_id,
+        call.version,
+        _AFTER.get(call.state, call.state),
+        call.attempt,
+        Event("claimed", now, body if sent_until is None else {**body, "sent_until": sent_until}),
+        settle_until=None if settle is None or sent_until is None else sent_until + settle,
+    )
