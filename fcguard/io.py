@@ -55,10 +55,19 @@ class IO(Protocol):
 
         Raises:
             fcguard.model.call.Abandoned: the time was over and a thread still runs the function.
+            fcguard.model.call.NotEntered: the function was never entered.
             TimeoutError: the time was over and the function was stopped.
         """
         ...
 
-    async def commit(self, store: Any, command: Any) -> Any:
-        """Hand a command to the ledger and answer once it is durable."""
+    async def commit(self, store: Any, command: Any, heard: Callable[[Any], None] | None = None) -> Any:
+        """Hand a command to the ledger and answer once it is durable.
+
+        Cancellation and interrupts pass, but not before the ledger has answered (or has not for long).
+
+        Args:
+            store: the ledger.
+            command: what to write.
+            heard: gets the ledger's answer also if the caller is interrupted; None: nobody needs it then.
+        """
         ...

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import copy_context
-from inspect import isasyncgen, isawaitable, isgenerator
-from itertools import islice
-from typing import Any, TypeVar
+from inspect import isasyncgen, isawaitable
+from typing import Any, Final, TypeVar
 
 from fcguard.config import is_coroutine_callable
 from fcguard.errors import ColourError
+from fcguard.invocation import consume, cut, enter, limit_of, prepare_arguments
 from fcguard.io import Clock
-from fcguard.model.call import CURRENT, Abandoned, Attempt, Call, CallInfo
+from fcguard.model.call import CURRENT, Abandoned, Attempt, Call, CallInfo, NotEntered
 from fcguard.model.evidence import Evidence
-from fcguard.model.frozen import thaw
+from fcguard.model.failure import ErrorType
 from fcguard.stores.base import Command, Store
 from fcguard.telemetry.propagate import with_headers
-from fcguard.workers import Workers
+from fcguard.workers import Job, NoThread, Workers
 
 __all__ = ["AsyncioIO", "BlockingIO", "SystemClock", "drive", "drive_in_own_loop"]
 
 T = TypeVar("T")
 Keep = Callable[..., Evidence]
+
+_LAST_WORD: Final = 10.0
+"""Seconds that an interrupted caller still waits for the ledger's answer, or for a cancelled coroutine to record itself."""
 
 
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -45,6 +50,7 @@ def drive_in_own_loop(make: Callable[[], Coroutine[Any, Any, T]], workers: Worke
     ended = threading.Event()
     outcome: list[Any] = [None, None]
     running: list[Any] = []
+    stopped: list[bool] = []
 
     def deliver(value: Any, error: BaseException | None) -> None:
         outcome[:] = value, error
@@ -52,16 +58,20 @@ def drive_in_own_loop(make: Callable[[], Coroutine[Any, Any, T]], workers: Worke
 
     async def main() -> T:
         running[:] = asyncio.get_running_loop(), asyncio.current_task()
+        if stopped:
+            raise asyncio.CancelledError
         return await make()
 
-    workers.submit(lambda: asyncio.run(main()), copy_context(), deliver)
+    workers.submit(lambda: asyncio.run(main()), copy_context(), deliver, at_once=True)
     try:
         ended.wait()
     except BaseException:
+        stopped.append(True)
         if running:
             loop, task = running
-            loop.call_soon_threadsafe(task.cancel)
-            ended.wait(30)
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(task.cancel)
+        ended.wait(_LAST_WORD)
         raise
     if outcome[1] is not None:
         raise outcome[1]
@@ -89,36 +99,11 @@ class _Base:
         return CallInfo(call, attempt, self.monotonic, self._keep, with_headers)
 
 
-def _arguments(call: Call, info: CallInfo) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Build what the function receives: a deep copy of the frozen arguments, converted where annotations promise more."""
-    prepared = call.prepared
-    keywords = thaw(call.arguments)
-    if prepared.convert is not None:
-        keywords = prepared.convert(keywords)
-    if prepared.info_parameter is not None:
-        keywords[prepared.info_parameter] = info
-    key_parameter = prepared.tool.idempotency_key
-    if key_parameter.__class__ is str:
-        keywords[key_parameter] = call.idempotency_key
-    args = tuple(keywords.pop(name) for name in prepared.positional if name in keywords) if prepared.positional else ()
-    return ((call.receiver, *args) if prepared.takes_receiver else args), keywords
+class CancelledInside(Exception):
+    """What the function awaited was cancelled, but nobody cancelled the call: a failure like any other."""
 
-
-def _consume(call: Call, value: Any) -> Any:
-    """Read a generator up to the tool's limit; the rest is dropped, and said to be."""
-    if not isgenerator(value):
-        return value
-    limit = call.prepared.tool.max_items
-    with_one_more = list(islice(value, None if limit is None else limit + 1))
-    value.close()
-    return _cut(call, with_one_more, limit)
-
-
-def _cut(call: Call, items: list[Any], limit: int | None) -> list[Any]:
-    if limit is not None and len(items) > limit:
-        call.flag("truncated")
-        return items[:limit]
-    return items
+    def __init__(self) -> None:
+        super().__init__("something that the function waited for was cancelled")
 
 
 class BlockingIO(_Base):
@@ -135,8 +120,11 @@ class BlockingIO(_Base):
 
     async def call(self, fn: Callable[..., Any], *args: Any) -> Any:
         """Run a collaborator here."""
-        value = fn(*args)
-        return drive_in_own_loop(lambda: _awaited(value), self._workers) if isawaitable(value) else value
+        try:
+            value = fn(*args)
+            return drive_in_own_loop(lambda: _awaited(value), self._workers) if isawaitable(value) else value
+        except asyncio.CancelledError as error:
+            raise CancelledInside from error
 
     async def sleep(self, seconds: float) -> None:
         """Block this thread."""
@@ -144,17 +132,21 @@ class BlockingIO(_Base):
 
     async def invoke(self, call: Call, attempt: Attempt, timeout: float | None) -> Any:
         """Run the tool inline without a timeout, in a worker thread with one."""
-        if call.prepared.is_async:
-            return drive_in_own_loop(lambda: self._aio.invoke(call, attempt, timeout), self._workers)
+        prepared = call.prepared
         info = self._info(call, attempt)
-        fn = call.prepared.tool.fn
         token = CURRENT.set(info)
         try:
-            args, keywords = _arguments(call, info)
-            if timeout is None:
-                value = fn(*args, **keywords)
-                return _consume(call, value) if call.prepared.is_generator else value
-            return self._in_thread(lambda: _consume(call, fn(*args, **keywords)), attempt, timeout)
+            if prepared.is_async:
+                return drive_in_own_loop(lambda: self._aio.invoke(call, attempt, timeout), self._workers)
+            args, keywords = prepare_arguments(call, info)
+            fn = prepared.tool.fn
+            if timeout is None or prepared.tool.inline:
+                return consume(call, enter(fn, args, keywords))
+            return self._in_thread(lambda: consume(call, enter(fn, args, keywords)), attempt, timeout)
+        except asyncio.CancelledError as error:  # nothing can cancel sync code from outside
+            raise CancelledInside from error
+        except NoThread as error:
+            raise _no_thread(error) from error
         finally:
             CURRENT.reset(token)
 
@@ -170,23 +162,20 @@ class BlockingIO(_Base):
         try:
             is_over = ended.wait(timeout)
         except BaseException:
-            attempt.late = job.abandon()
-            attempt.was_dispatched = attempt.late is not None
+            _leave(job, attempt)
             raise
-        if not is_over and not ended.is_set():
-            late = job.abandon()
-            if not ended.is_set():
-                raise _gave_up(attempt, timeout, late)
+        if not is_over:
+            return _given_up(job, timeout)
         if outcome[1] is not None:
             raise outcome[1]
         return outcome[0]
 
-    async def commit(self, store: Store, command: Command) -> Any:
+    async def commit(self, store: Store, command: Command, heard: Callable[[Any], None] | None = None) -> Any:
         """Hand a command to the ledger and block until it is durable."""
         answers: list[Any] = []
         if getattr(store, "answers_inline", False):
             store.submit(command, answers.append)
-            return _open_answer(answers[0])
+            return _open_answer(answers, heard)
         waiting = threading.Lock()
         waiting.acquire()
 
@@ -195,32 +184,54 @@ class BlockingIO(_Base):
             waiting.release()
 
         store.submit(command, done)
-        if not answers:
-            waiting.acquire()
-        return _open_answer(answers[0])
+        try:
+            if not answers:
+                waiting.acquire()
+        except BaseException:
+            if waiting.acquire(timeout=_LAST_WORD):
+                with suppress(Exception):
+                    _open_answer(answers, heard)
+            raise
+        return _open_answer(answers, heard)
 
 
 async def _awaited(value: Any) -> Any:
     return await value
 
 
-def _gave_up(attempt: Attempt, timeout: float, late: Any) -> BaseException:
+def _leave(job: Job, attempt: Attempt) -> None:
+    """Leave a job behind because the caller is interrupted."""
+    attempt.late = job.abandon()
+    attempt.was_dispatched = attempt.late is not None
+
+
+def _given_up(job: Job, timeout: float) -> Any:
+    """Leave a job behind because its time is over; one that has ended in this very moment has its say."""
+    late = job.abandon()
     if late is None:
-        attempt.was_dispatched = False
-        return NeverStarted(timeout)
-    return Abandoned(timeout, late)
+        raise NotEntered(
+            ErrorType.RESOURCE_EXHAUSTED,
+            f"No worker thread was free within {timeout:g} s; the function was not started.",
+        )
+    if late.is_running:
+        raise Abandoned(timeout, late)
+    if late.error is not None:
+        raise late.error
+    return late.value
 
 
-class NeverStarted(TimeoutError):
-    """The time was over before a worker thread was free: the function was never entered."""
+def _no_thread(error: NoThread) -> NotEntered:
+    return NotEntered(
+        ErrorType.RESOURCE_EXHAUSTED, f"The machine has no thread for the function; it was not started: {error}"
+    )
 
-    def __init__(self, timeout: float) -> None:
-        super().__init__(f"no worker thread was free within {timeout:g} s; the function was not started")
 
-
-def _open_answer(answer: Any) -> Any:
+def _open_answer(answers: list[Any], heard: Callable[[Any], None] | None) -> Any:
+    answer = answers[0]
     if isinstance(answer, BaseException):
         raise answer
+    if heard is not None:
+        heard(answer)
     return answer
 
 
@@ -235,10 +246,15 @@ class AsyncioIO(_Base):
 
     async def call(self, fn: Callable[..., Any], *args: Any) -> Any:
         """Run a collaborator: an async one here, a sync one in a worker thread."""
-        if not is_coroutine_callable(fn):
-            return await self._thread(lambda: fn(*args), None, None)
-        value = fn(*args)
-        return await value if isawaitable(value) else value
+        try:
+            if not is_coroutine_callable(fn):
+                return await self._thread(lambda: fn(*args), None, None)
+            value = fn(*args)
+            return await value if isawaitable(value) else value
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            raise CancelledInside from error
 
     async def sleep(self, seconds: float) -> None:
         """Suspend this task."""
@@ -251,30 +267,38 @@ class AsyncioIO(_Base):
         fn = prepared.tool.fn
         token = CURRENT.set(info)
         try:
-            args, keywords = _arguments(call, info)
+            args, keywords = prepare_arguments(call, info)
             if prepared.is_async:
-                if timeout is None:
-                    return await self._await(call, fn(*args, **keywords))
-                return await self._within(call, fn(*args, **keywords), timeout)
-            if prepared.tool.inline and timeout is None:
-                return _consume(call, fn(*args, **keywords))
-            return await self._thread(lambda: _consume(call, fn(*args, **keywords)), attempt, timeout)
+                value = enter(fn, args, keywords)
+                return await (self._await(call, value) if timeout is None else self._within(call, value, timeout))
+            if prepared.tool.inline:
+                return consume(call, enter(fn, args, keywords))
+            return await self._thread(lambda: consume(call, enter(fn, args, keywords)), attempt, timeout)
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            raise CancelledInside from error
+        except NoThread as error:
+            raise _no_thread(error) from error
         finally:
-            CURRENT.reset(token)
+            with suppress(
+                ValueError
+            ):  # a coroutine that is closed by the garbage collector is closed in another context
+                CURRENT.reset(token)
 
     async def _await(self, call: Call, value: Any) -> Any:
         if not isasyncgen(value):
-            return await value if isawaitable(value) else _consume(call, value)
-        limit = call.prepared.tool.max_items
+            return consume(call, await value if isawaitable(value) else value)
+        limit = limit_of(call)
         items: list[Any] = []
         try:
             async for item in value:
                 items.append(item)
-                if limit is not None and len(items) > limit:
+                if len(items) > limit:
                     break
         finally:
             await value.aclose()
-        return _cut(call, items, limit)
+        return cut(call, items)
 
     async def _within(self, call: Call, value: Any, timeout: float) -> Any:
         try:
@@ -304,22 +328,20 @@ class AsyncioIO(_Base):
         except TimeoutError:
             if timeout is None or not scope.expired():
                 raise
-            late = job.abandon()
-            if attempt is None:
-                raise
-            raise _gave_up(attempt, timeout, late) from None
-        except asyncio.CancelledError:
-            late = job.abandon()
+            return _given_up(job, timeout)
+        except (asyncio.CancelledError, GeneratorExit):
             if attempt is not None:
-                attempt.late, attempt.was_dispatched = late, late is not None
+                _leave(job, attempt)
+            else:
+                job.abandon()
             raise
 
-    async def commit(self, store: Store, command: Command) -> Any:
+    async def commit(self, store: Store, command: Command, heard: Callable[[Any], None] | None = None) -> Any:
         """Hand a command to the ledger and suspend until it is durable."""
         answers: list[Any] = []
         if getattr(store, "answers_inline", False):
             store.submit(command, answers.append)
-            return _open_answer(answers[0])
+            return _open_answer(answers, heard)
         waiting: list[Any] = []
 
         def done(answer: Any) -> None:
@@ -329,12 +351,10 @@ class AsyncioIO(_Base):
 
         store.submit(command, done)
         if not answers:
-            loop = asyncio.get_running_loop()
-            future: asyncio.Future[None] = loop.create_future()
-            waiting[:] = loop, future
-            if not answers:
-                await future
-        return _open_answer(answers[0])
+            if isinstance(sys.exc_info()[1], GeneratorExit):
+                return None  # the coroutine is being closed and must not suspend; the ledger has the command
+            await _answered(answers, waiting)
+        return _open_answer(answers, heard)
 
 
 class _Wakes:
@@ -367,6 +387,29 @@ class _Wakes:
                 future.set_result(None)
 
 
+async def _answered(answers: list[Any], waiting: list[Any]) -> None:
+    """Suspend until there is an answer, or a word to say that there is none for long; cancellation waits for it, too."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    waiting[:] = loop, future
+    if answers:
+        return
+    try:
+        await future
+    except asyncio.CancelledError:
+        again: asyncio.Future[None] = loop.create_future()
+        waiting[:] = loop, again
+        if not answers:
+            await asyncio.wait([again], timeout=_LAST_WORD)
+        raise
+
+
+def _is_cancelled() -> bool:
+    """Answer whether somebody cancelled the running task, not just something that it awaits."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 class TimedOut(TimeoutError):
     """The time was over and the async tool was cancelled."""
 
@@ -381,5 +424,7 @@ def _resolve(future: asyncio.Future[Any], value: Any, error: BaseException | Non
         future.set_result(value)
     elif isinstance(error, StopIteration):  # a future refuses it
         future.set_exception(RuntimeError("the function raised StopIteration"))
+    elif isinstance(error, asyncio.CancelledError):  # a future would take it for its own cancellation
+        future.set_exception(CancelledInside())
     else:
         future.set_exception(error)

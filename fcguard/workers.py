@@ -6,14 +6,19 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
 from fcguard.model.call import Late
 
-__all__ = ["Job", "Workers"]
+__all__ = ["Job", "NoThread", "Workers"]
 
 Deliver = Callable[[Any, BaseException | None], None]
+
+
+class NoThread(RuntimeError):
+    """The machine has no thread for a job; it was not entered and will not be."""
 
 
 class Job:
@@ -22,20 +27,22 @@ class Job:
     Its outcome goes to `deliver`, or, once `abandon` was called, to the `Late` that `abandon` answered.
     """
 
-    __slots__ = ("_context", "_deliver", "_fn", "_late", "_lock", "_state", "workers")
+    __slots__ = ("_context", "_deliver", "_fn", "_late", "_lock", "_outcome", "_state", "submitter", "worker")
 
-    def __init__(self, fn: Callable[[], Any], context: Context, deliver: Deliver, workers: Workers) -> None:
-        self._fn, self._context, self._deliver, self.workers = fn, context, deliver, workers
+    def __init__(self, fn: Callable[[], Any], context: Context, deliver: Deliver, submitter: _Worker | None) -> None:
+        self._fn, self._context, self._deliver, self.submitter = fn, context, deliver, submitter
+        self.worker: _Worker | None = None
         self._lock = threading.Lock()
         self._state = "queued"
+        self._outcome: tuple[Any, BaseException | None] = (None, None)
         self._late: Late | None = None
 
-    def run(self) -> bool:
-        """Run the function; answer whether the job was abandoned meanwhile."""
+    def run(self, worker: _Worker) -> None:
+        """Run the function, unless the job was abandoned before."""
         with self._lock:
             if self._state != "queued":
-                return False
-            self._state = "running"
+                return
+            self._state, self.worker = "running", worker
         value, error = None, None
         try:
             value = self._context.run(self._fn)
@@ -43,37 +50,89 @@ class Job:
             error = raised
         with self._lock:
             is_abandoned = self._state == "abandoned"
-            self._state = "done"
-        if not is_abandoned:
+            self._state, self._outcome = "done", (value, error)
+        if is_abandoned:
+            assert self._late is not None
+            _end(self._late, value, error)
+        else:
+            self._end_wait()
             self._deliver(value, error)
-        elif self._late is not None:
-            self._late.returned(value) if error is None else self._late.raised(error)
-        return is_abandoned
 
     def abandon(self) -> Late | None:
         """Give up waiting.
 
         Returns:
-            Where the outcome will appear; None if the function was never entered, and now never will be.
+            Where the outcome will appear, or has appeared if it ended in this very moment; None if the function was never
+            entered, and now never will be.
         """
+        late = Late()
         with self._lock:
-            if self._state == "queued":
+            state = self._state
+            if state == "queued":
                 self._state = "dropped"
-                return None
-            if self._state == "done":  # it ended in this very moment: the outcome is known, only nobody waited for it
-                self._late = self._late or Late()
-                return self._late
-            self._state = "abandoned"
-            self._late = Late()
-        self.workers.leave_behind()
-        return self._late
+            elif state == "running":
+                self._state, self._late = "abandoned", late
+        if state == "done":
+            _end(late, *self._outcome)
+            return late
+        self._end_wait()
+        if state == "queued":
+            return None
+        if self.worker is not None:
+            self.worker.leave_behind()
+        return late
+
+    def _end_wait(self) -> None:
+        submitter, self.submitter = self.submitter, None
+        if submitter is not None:
+            submitter.wait(-1)
+
+
+def _end(late: Late, value: Any, error: BaseException | None) -> None:
+    late.returned(value) if error is None else late.raised(error)
+
+
+class _Worker:
+    """One thread of a pool.
+
+    Attributes:
+        pool: the pool it belongs to.
+        waits_for: jobs that its own job submitted, to any pool, and that have not ended.
+        is_outside: whether it is not counted whatever it does: left behind, or made for one job.
+    """
+
+    __slots__ = ("is_outside", "pool", "waits_for")
+
+    def __init__(self, pool: Workers, *, is_outside: bool = False) -> None:
+        self.pool, self.is_outside, self.waits_for = pool, is_outside, 0
+
+    @property
+    def is_counted(self) -> bool:
+        return not self.is_outside and not self.waits_for
+
+    def wait(self, jobs: int) -> None:
+        """Wait for so many jobs more, or fewer."""
+        self.pool.count(self, waits=jobs)
+
+    def leave_behind(self) -> None:
+        """Stop counting the thread, so that another can take its place."""
+        self.pool.count(self, is_left=True)
+
+
+class _Here(threading.local):
+    worker: _Worker | None = None
+
+
+_here = _Here()
 
 
 class Workers:
     """A pool of daemon threads that grows on demand.
 
+    A thread whose job waits for other jobs is not counted meanwhile, so jobs that wait for each other never wait for ever.
+
     Args:
-        limit: most threads that may run at once, abandoned ones not counted; further jobs queue.
+        limit: most threads that may run at once, abandoned and waiting ones not counted; further jobs queue.
         idle_seconds: how long an idle thread is kept.
     """
 
@@ -88,41 +147,90 @@ class Workers:
         self._idle = 0
         self._live = 0
 
-    def submit(self, fn: Callable[[], Any], context: Context, deliver: Deliver) -> Job:
-        """Have a function run in a thread under a copied context; `deliver(value, error)` is called in that thread."""
-        if os.getpid() != self._pid:
-            self._reset()  # threads do not survive a fork
-        job = Job(fn, context, deliver, self)
+    def submit(self, fn: Callable[[], Any], context: Context, deliver: Deliver, *, at_once: bool = False) -> Job:
+        """Have a function run in a thread under a copied context.
+
+        Args:
+            fn: the function.
+            context: a copied context to run it in.
+            deliver: gets `(value, error)`, in that thread.
+            at_once: run it in a thread of its own that is not counted, instead of queueing.
+
+        Raises:
+            NoThread: the machine has no thread for it; the function was not entered and will not be.
+        """
+        if os.getpid() != self._pid:  # threads do not survive a fork
+            self._reset()
+            _here.worker = None
+        submitter = _here.worker
+        job = Job(fn, context, deliver, submitter)
+        if submitter is not None:
+            submitter.wait(1)
+        try:
+            if at_once:
+                self._start(job, _Worker(self, is_outside=True))
+            else:
+                self._enqueue(job)
+        except RuntimeError as error:
+            job.abandon()
+            raise NoThread(str(error)) from error
+        return job
+
+    def _enqueue(self, job: Job) -> None:
         with self._changed:
             self._queue.append(job)
             if self._idle >= len(self._queue):
                 self._changed.notify()
-            elif self._live < self._limit:
-                self._spawn()
-        return job
+                return
+            try:
+                self._grow()
+            except RuntimeError:
+                if self._live == 0:  # else it waits for the next thread that becomes free
+                    self._queue.remove(job)
+                    raise
 
-    def leave_behind(self) -> None:
-        """Stop counting a thread that runs an abandoned function, so that another can take its place."""
+    def count(self, worker: _Worker, *, waits: int = 0, is_left: bool = False) -> None:
+        """Take note of what a thread does; if that makes room, another one takes the next job of the queue."""
+        if os.getpid() != self._pid:
+            return
         with self._changed:
-            self._live -= 1
-            if self._queue and self._live < self._limit:
-                self._spawn()
+            before = worker.is_counted
+            worker.waits_for += waits
+            worker.is_outside = worker.is_outside or is_left
+            self._live += worker.is_counted - before
+            if self._idle < len(self._queue):
+                with suppress(RuntimeError):
+                    self._grow()
 
-    def _spawn(self) -> None:
+    def _grow(self) -> None:
+        """Start a thread for the first job in the queue, if the limit allows it."""
+        if not self._queue or self._live >= self._limit:
+            return
+        self._start(self._queue[0], _Worker(self))
+        self._queue.popleft()
         self._live += 1
-        threading.Thread(target=self._work, name="fcguard-tool", daemon=True).start()
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                if not self._queue:
-                    self._idle += 1
-                    self._changed.wait(self._idle_seconds)
-                    self._idle -= 1
-                    if not self._queue:
-                        self._live -= 1
-                        return
-                job = self._queue.popleft()
-            if job.run():
-                return  # this thread was left behind and is not counted any more
-            del job
+    def _start(self, job: Job, worker: _Worker) -> None:
+        threading.Thread(target=self._work, args=(job, worker), name="fcguard-tool", daemon=True).start()
+
+    def _work(self, first: Job, worker: _Worker) -> None:
+        _here.worker = worker
+        job: Job | None = first
+        del first
+        while job is not None:
+            job.run(worker)
+            job = None  # an idle thread holds on to nothing
+            job = self._next(worker)
+
+    def _next(self, worker: _Worker) -> Job | None:
+        """Wait for a job; None: this thread is not counted, one too many, or has been idle for long, and ends."""
+        with self._changed:
+            if worker.is_counted and self._live <= self._limit and not self._queue:
+                self._idle += 1
+                self._changed.wait_for(lambda: self._queue, self._idle_seconds)
+                self._idle -= 1
+            if worker.is_counted and self._live <= self._limit and self._queue:
+                return self._queue.popleft()
+            self._live -= worker.is_counted
+            worker.is_outside = True
+            return None

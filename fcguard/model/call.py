@@ -17,7 +17,7 @@ from fcguard.model.result import OutcomeBasis, ToolResult
 from fcguard.model.secrets import PLAIN_REDACTOR, Redactor
 from fcguard.model.tool import Tool
 
-__all__ = ["Abandoned", "Attempt", "Call", "CallInfo", "Late", "Purpose", "current_call"]
+__all__ = ["Abandoned", "Attempt", "Call", "CallInfo", "Late", "NotEntered", "Purpose", "current_call"]
 
 Purpose = Literal["primary", "confirm", "fallback"]
 
@@ -127,6 +127,18 @@ class Abandoned(TimeoutError):
         super().__init__(f"no answer within {timeout:g} s; the function still runs")
 
 
+class NotEntered(Exception):
+    """The tool's function was never entered: the proof that nothing happened.
+
+    Attributes:
+        error_type: why not, in the taxonomy's words.
+    """
+
+    def __init__(self, error_type: str, message: str) -> None:
+        self.error_type = error_type
+        super().__init__(message)
+
+
 class Attempt:
     """One dispatch of a tool.
 
@@ -233,6 +245,7 @@ class Call:
     idempotency_key: str | None = None
     effect_key: str | None = None
     ledger_version: int | None = None
+    ledger_attempt = 0
     ledger_state: Any = None
     blocked_by: str | None = None
     trace_id: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fcguard.model.call import Attempt, Call
+from fcguard.model.call import Attempt, Call, NotEntered
 from fcguard.model.failure import TAXONOMY, EffectState, ErrorType, Failure, FailureClass, Violation
 from fcguard.model.outcome import Signal
 from fcguard.recovery.classify import Classified, classify_exception, classify_signal
@@ -19,9 +19,9 @@ def judge_error(call: Call, attempt: Attempt, classifiers: Sequence[Classifier],
     """Classify what an attempt raised; an unproved failure of a non-idempotent write is `UNCERTAIN_RESULT`."""
     error = attempt.error
     assert error is not None, "judge_error is for attempts that raised"
-    if not attempt.was_dispatched:
-        never = Classified(ErrorType.RESOURCE_EXHAUSTED, "not_sent", str(error), "no worker thread was free")
-        return _failure(call, attempt, never, type(error).__name__)
+    if isinstance(error, NotEntered):
+        never = Classified(error.error_type, "not_sent", str(error), "the function was never entered")
+        return _failure(call, attempt, never, type(error.__cause__ or error).__name__)
     own = _ask(call, error, classifiers)
     found = own if own is not None else classify_exception(error, now=now)
     return _failure(call, attempt, found, type(error).__name__)

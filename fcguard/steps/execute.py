@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fcguard.config import Config, Prepared
 from fcguard.io import IO
-from fcguard.model.call import Abandoned, Attempt, Call
+from fcguard.model.call import Abandoned, Attempt, Call, NotEntered
 from fcguard.model.failure import ErrorType, Failure, Halt
 from fcguard.stores.journal import derive_keys, start_attempt
 
@@ -41,6 +41,8 @@ async def execute_tool(call: Call, config: Config, io: IO) -> None:
         attempt.returned = True
     except Abandoned as error:
         attempt.error, attempt.late = error, error.late
+    except NotEntered as error:
+        attempt.error, attempt.was_dispatched = error, False
     except Exception as error:
         attempt.error = error
     except BaseException as error:

@@ -34,11 +34,14 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
     record = _Record(call, published)
     try:
         await close_call(call, _state(call), record, config.store, io)
-    except (
-        Exception
-    ) as error:  # also what a third-party store raises by mistake: the work is done, only its record is not
+    except Exception as error:  # a third-party store's mistakes included: the work is done, only its record is not
         call.flag("evidence_pending")
         published["message"] = published["message"] or _pending(error)
+    finally:  # also if the caller is interrupted meanwhile
+        _conclude(call, published, config, io)
+
+
+def _conclude(call: Call, published: dict[str, Any], config: Config, io: IO) -> None:
     call.result = ToolResult.of(published, _unpublished(call))
     last = call.attempts[-1] if call.attempts else None
     if last is not None:
@@ -150,6 +153,8 @@ def _unpublished(call: Call) -> dict[str, Any]:
         fields["retry_after"], fields["problems"] = failure.retry_after, failure.problems
     if call.flags:
         fields["flags"] = call.flags
+    if call.tool is not None and call.tool.untrusted:
+        fields["is_untrusted"] = True
     if call.answered_by is not None:
         fields["answered_by"] = call.answered_by
     return fields

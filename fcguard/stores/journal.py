@@ -76,17 +76,26 @@ async def start_attempt(call: Call, attempt: Attempt, store: Store, io: IO, leas
         )
         command = Move(call.request_id, call.ledger_version, CallState.STARTED, attempt.number, event)
     try:
-        answer = await io.commit(store, command)
+        answer = await io.commit(store, command, _noting(call, CallState.STARTED, attempt.number))
     except Exception as error:
         call.is_in_doubt = call.ledger_version is None
         raise Halt(_unwritable(error)) from None
     if isinstance(answer, Accepted):
-        call.ledger_version, call.ledger_state = answer.version, CallState.STARTED
         return
     if isinstance(answer, Replayed):
         _replay(call, answer)
         raise Halt(None)
     raise Halt(_blocked(call, answer))
+
+
+def _noting(call: Call, state: CallState, attempt: int) -> Callable[[Any], None]:
+    """Keep what the ledger holds of the call, also if the call is interrupted while it waits for the answer."""
+
+    def note(answer: Any) -> None:
+        if isinstance(answer, Accepted):
+            call.ledger_version, call.ledger_state, call.ledger_attempt = answer.version, state, attempt
+
+    return note
 
 
 def _unwritable(error: Exception) -> Failure:
@@ -139,14 +148,14 @@ async def move_call(call: Call, state: CallState, kind: str, payload: Mapping[st
     if call.ledger_version is None:
         return
     event = Event(kind, io.now(), {"request_id": call.request_id, **payload})
+    number = len(call.attempts)
+    move = Move(call.request_id, call.ledger_version, state, number, event)
     try:
-        answer = await io.commit(store, Move(call.request_id, call.ledger_version, state, len(call.attempts), event))
+        answer = await io.commit(store, move, _noting(call, state, number))
     except Exception:
         call.flag("evidence_pending")
         return
-    if isinstance(answer, Accepted):
-        call.ledger_version, call.ledger_state = answer.version, state
-    elif isinstance(answer, Stale):
+    if isinstance(answer, Stale):
         raise Halt(_blocked(call, answer))
 
 
@@ -181,7 +190,7 @@ async def close_call(call: Call, state: CallState, record: Callable[[], dict[str
             call.request_id,
             call.ledger_version,
             state,
-            len(call.attempts),
+            max(len(call.attempts), call.ledger_attempt),
             event,
             result,
             next_at=_next_at(call, state, now),
