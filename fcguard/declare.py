@@ -6,9 +6,9 @@ import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Final, get_args
+from typing import Any, Final, ParamSpec, TypeVar, get_args, overload
 
 from fcguard.arguments import ArgumentSchema
 from fcguard.arguments.signature import read_signature
@@ -16,10 +16,14 @@ from fcguard.config import Collaborator, Prepared, is_coroutine_callable
 from fcguard.errors import ColourError, ConfigurationError
 from fcguard.model.context import BOUND_NAMES
 from fcguard.model.failure import Effect
+from fcguard.model.result import ToolResult
 from fcguard.model.tool import ConfirmBy, Fallback, Retry, Tool
 from fcguard.rules.base import check_rule, is_async
 
-__all__ = ["GuardParts", "by_name", "prepare_function", "prepare_registered"]
+__all__ = ["GuardParts", "ToolDecorator", "by_name", "prepare_function", "prepare_registered"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _NAME: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,127}$")
 _OPTIONS: Final = frozenset(field.name for field in fields(Tool)) - {"fn", "parameters"}
@@ -267,3 +271,16 @@ def by_name(prepared: Prepared, args: tuple[Any, ...], keywords: dict[str, Any])
     for name, value in keywords.items():
         named[f"{name} (given twice)" if name in named else name] = value
     return named
+
+
+class ToolDecorator:
+    """Typing only: what `guard.tool(...)` with options answers."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Callable[P, Coroutine[Any, Any, ToolResult[R]]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Callable[P, ToolResult[R]]: ...
+    def __call__(self, fn: Any, /) -> Any:  # pragma: no cover - typing only
+        return fn

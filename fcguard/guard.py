@@ -9,10 +9,12 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
+from fcguard.approval.request import Decision
+from fcguard.approval.resume import decide
 from fcguard.children import Children
 from fcguard.config import Config, Prepared, Toolbox
 from fcguard.constraints.history import task_history
-from fcguard.declare import GuardParts, by_name, prepare_function, prepare_registered
+from fcguard.declare import GuardParts, ToolDecorator, by_name, prepare_function, prepare_registered
 from fcguard.errors import ConfigurationError, UsageError
 from fcguard.io import Clock
 from fcguard.model.call import CURRENT, Call, Purpose
@@ -22,7 +24,7 @@ from fcguard.model.identity import new_request_id
 from fcguard.model.intent import Intent
 from fcguard.model.result import ToolResult
 from fcguard.model.schemas import SchemaFormat, definitions
-from fcguard.model.task import CURRENT_TASK, Task
+from fcguard.model.task import CURRENT_TASK
 from fcguard.model.tool import Tool, ToolOptions
 from fcguard.pipeline import govern
 from fcguard.reconcile.face import Recovering
@@ -31,7 +33,7 @@ from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
 from fcguard.results import ArtifactDirectory
 from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitted
 from fcguard.runtime import AsyncioIO, BlockingIO, SystemClock, drive
-from fcguard.scope import TaskScope, is_offered, make_context, next_step, said, tell
+from fcguard.scope import RunningTasks, TaskScope, is_offered, make_context, next_step, said, tell
 from fcguard.stores.base import Store
 from fcguard.telemetry.capture import LogCapture
 from fcguard.telemetry.observer import Observer
@@ -44,7 +46,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _FIRST_RULES = (tool_allowed, not_forbidden, write_permitted)
-_REMEMBERED_TASKS = 1024
 _NO_ARGUMENTS: Mapping[str, Any] = {}
 _PREFIXES = ("functions.", "tools.", "default_api:", "default_api.")
 
@@ -97,7 +98,7 @@ class Guard(Recovering):
         clock = clock if clock is not None else SystemClock()
         self._wall, self._clock = clock.now, clock.monotonic
         self._tools = Toolbox(tuple(prefixes))
-        self._running: dict[str, Task] = {}
+        self._running = RunningTasks(self._clock)
         self._has_history = False
         self._parts = GuardParts(_FIRST_RULES, rules, constraints)
         if store is None:
@@ -141,7 +142,7 @@ class Guard(Recovering):
     @overload
     def tool(self, fn: Callable[P, R], /) -> Callable[P, ToolResult[R]]: ...
     @overload
-    def tool(self, /, **options: Unpack[ToolOptions]) -> _Decorator: ...
+    def tool(self, /, **options: Unpack[ToolOptions]) -> ToolDecorator: ...
     @overload
     def tool(self, fn: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Callable[P, Any]: ...
 
@@ -377,6 +378,38 @@ class Guard(Recovering):
         tell(source, result)
         return result
 
+    def resume(
+        self, request_id: str, *, approved: bool, by: str, reason: str = "", arguments: Mapping[str, Any] | None = None
+    ) -> ToolResult[Any]:
+        """Decide a deferred approval and continue its call, also in another process; exactly once.
+
+        Args:
+            request_id: id of the call that was answered `APPROVAL_REQUIRED`.
+            approved: the answer.
+            by: who decided.
+            reason: why; shown to the model when the answer is no.
+            arguments: run these instead of the proposed ones; they are validated again.
+
+        Returns:
+            The envelope of the continued call, or `APPROVAL_DENIED`.
+
+        Raises:
+            UsageError: the guard defers no approvals, or the request is unknown, expired or decided already.
+        """
+        call = self._resumed(request_id, Decision(approved, by, reason, arguments))
+        return drive(govern(call, self._config, self._io)).take_result()
+
+    async def aresume(
+        self, request_id: str, *, approved: bool, by: str, reason: str = "", arguments: Mapping[str, Any] | None = None
+    ) -> ToolResult[Any]:
+        """Decide a deferred approval and continue its call from async code; see `resume`."""
+        call = self._resumed(request_id, Decision(approved, by, reason, arguments))
+        return (await govern(call, self._config, self._aio)).take_result()
+
+    def _resumed(self, request_id: str, decision: Decision) -> Call:
+        request = decide(self._config.approver, request_id, decision, self._wall())
+        return self._open(Intent.of(request.tool, request.arguments), TaskContext.model_validate(request.context or {}))
+
     # -- looking -----------------------------------------------------------------------------------------------------
 
     @property
@@ -430,18 +463,6 @@ class Guard(Recovering):
         task = CURRENT_TASK.get()
         return task.context if task is not None else TaskContext()
 
-    def _task_of(self, context: TaskContext) -> Task | None:
-        """Answer the counters of a task whose context is given call by call; those of the latest tasks are remembered."""
-        task_id = context.task_id
-        if not task_id:
-            return None
-        task = self._running.get(task_id)
-        if task is None:
-            if len(self._running) >= _REMEMBERED_TASKS:
-                self._running.pop(next(iter(self._running)), None)
-            task = self._running.setdefault(task_id, Task(context, self._clock()))
-        return task
-
     def _new_call(self, intent: Intent, purpose: Purpose, parent: Call | None, given: TaskContext | None) -> Call:
         now = self._wall()
         call = Call(new_request_id(now), intent, purpose, parent, given)
@@ -460,7 +481,7 @@ class Guard(Recovering):
         else:
             running = CURRENT.get()
             call = self._new_call(intent, "primary", running.call if running is not None else None, context)
-            task = call.task = CURRENT_TASK.get() if context is None else self._task_of(context)
+            task = call.task = CURRENT_TASK.get() if context is None else self._running.of(context)
             call.step = step if step is not None else next_step(task, context)
         if prepared is None and intent.tool.__class__ is str:
             prepared = self._tools.get(intent.tool)
@@ -480,16 +501,3 @@ class Guard(Recovering):
         return self._artifacts.keep(
             content, media_type, "", tool=tool, request_id=call.request_id, name=name, type=kind
         )
-
-
-class _Decorator:
-    """Typing only: what `guard.tool(...)` with options answers."""
-
-    @overload
-    def __call__(  # type: ignore[overload-overlap]
-        self, fn: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> Callable[P, Coroutine[Any, Any, ToolResult[R]]]: ...
-    @overload
-    def __call__(self, fn: Callable[P, R], /) -> Callable[P, ToolResult[R]]: ...
-    def __call__(self, fn: Any, /) -> Any:  # pragma: no cover - typing only
-        return fn

@@ -13,7 +13,7 @@ from fcguard.model.result import ToolResult
 from fcguard.model.task import CURRENT_TASK, Task
 from fcguard.model.tool import Tool
 
-__all__ = ["TaskScope", "is_offered", "make_context", "next_step", "said", "tell"]
+__all__ = ["RunningTasks", "TaskScope", "is_offered", "make_context", "next_step", "said", "tell"]
 
 
 def make_context(
@@ -138,3 +138,30 @@ def said(call: Call) -> ToolResult[Any]:
         task_id=None,
         step=call.step,
     )
+
+
+class RunningTasks:
+    """The counters of tasks whose context is given call by call; those of the latest tasks are remembered.
+
+    Args:
+        clock: monotonic seconds.
+        limit: how many tasks to remember.
+    """
+
+    __slots__ = ("_clock", "_limit", "_tasks")
+
+    def __init__(self, clock: Callable[[], float], limit: int = 1024) -> None:
+        self._clock, self._limit = clock, limit
+        self._tasks: dict[str, Task] = {}
+
+    def of(self, context: TaskContext) -> Task | None:
+        """Answer the counters of a context's task; None outside one."""
+        task_id = context.task_id
+        if not task_id:
+            return None
+        task = self._tasks.get(task_id)
+        if task is None:
+            if len(self._tasks) >= self._limit:
+                self._tasks.pop(next(iter(self._tasks)), None)
+            task = self._tasks.setdefault(task_id, Task(context, self._clock()))
+        return task
