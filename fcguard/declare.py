@@ -8,7 +8,7 @@ import inspect
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Final, ParamSpec, TypeVar, get_args, overload
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, get_args, overload
 
 from fcguard.arguments import ArgumentSchema
 from fcguard.arguments.signature import read_signature
@@ -273,7 +273,7 @@ def by_name(prepared: Prepared, args: tuple[Any, ...], keywords: dict[str, Any])
     return named
 
 
-class ToolDecorator:
+class ToolDecorator(Protocol):
     """Typing only: what `guard.tool(...)` with options answers."""
 
     @overload
@@ -282,5 +282,3 @@ class ToolDecorator:
     ) -> Callable[P, Coroutine[Any, Any, ToolResult[R]]]: ...
     @overload
     def __call__(self, fn: Callable[P, R], /) -> Callable[P, ToolResult[R]]: ...
-    def __call__(self, fn: Any, /) -> Any:  # pragma: no cover - typing only
-        return fn
