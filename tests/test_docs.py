@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -137,6 +138,19 @@ def test_every_field_word_and_option_is_on_its_page() -> None:
     )
     assert [word for word in NextAction if f"| `{word}` | " not in envelope] == []
     assert [option for option in ToolOptions.__annotations__ if not re.search(rf"\b{option}\b", tools)] == []
+
+
+def test_every_extra_that_is_named_is_declared() -> None:
+    named = {
+        extra
+        for page in [ROOT / "README.md", *PAGES]
+        for listed in re.findall(r"fcguard\[([a-z,]+)\]|extra `([a-z]+)`", page.read_text(encoding="utf-8"))
+        for extra in "".join(listed).split(",")
+    }
+    for module in (ROOT / "fcguard").glob("**/*.py"):
+        named |= set(re.findall(r'MissingExtraError\([^)]*"([a-z]+)"\)', module.read_text(encoding="utf-8")))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert named - set(project["optional-dependencies"]) == set()
 
 
 def test_the_api_page_names_everything_public() -> None:
