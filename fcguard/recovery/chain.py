@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Final
 
-__all__ = ["LIBRARIES", "frames_of", "is_of", "linked", "module_root", "names_of", "read", "wrapped"]
+__all__ = ["LIBRARIES", "MOST_LINKS", "frames_of", "is_of", "linked", "module_root", "names_of", "read", "wrapped"]
 
-_MOST_LINKS: Final = 32
-_MOST_FRAMES: Final = 300
+MOST_LINKS: Final = 200
+"""Exceptions that are followed; who meets so many cannot know what the rest would say."""
+
 _WRAPPING_FIELDS: Final = ("reason", "orig", "os_error", "original_error")
 """Where urllib and urllib3, SQLAlchemy and aiohttp keep the error that they wrap."""
 
@@ -93,7 +94,7 @@ def linked(error: BaseException) -> list[BaseException]:
     """Answer the exception and everything that hangs on it by wrapping, cause or context, also where the context is hidden."""
     found: list[BaseException] = []
     todo = [error]
-    while todo and len(found) < _MOST_LINKS:
+    while todo and len(found) < MOST_LINKS:
         link = todo.pop(0)
         if any(link is known for known in found):
             continue
@@ -108,8 +109,6 @@ def linked(error: BaseException) -> list[BaseException]:
 def frames_of(error: BaseException) -> Iterator[FrameType]:
     """Yield the frames that an exception passed, outermost first."""
     trace = error.__traceback__
-    for _ in range(_MOST_FRAMES):
-        if trace is None:
-            return
+    while trace is not None:
         yield trace.tb_frame
         trace = trace.tb_next

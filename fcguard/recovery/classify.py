@@ -8,7 +8,7 @@ from typing import Final
 from fcguard.errors import ToolCallFailed
 from fcguard.model.failure import ErrorType, FailureClass, class_of
 from fcguard.model.outcome import NotApplied, Signal
-from fcguard.recovery.chain import LIBRARIES, is_of, linked, names_of, read, wrapped
+from fcguard.recovery.chain import LIBRARIES, MOST_LINKS, is_of, linked, names_of, read, wrapped
 from fcguard.recovery.classify_database import database_answer
 from fcguard.recovery.classify_http import (
     CLIENT_DEFAULTS,
@@ -143,6 +143,8 @@ def _own(link: BaseException) -> Answer | None:
 def _doubt(error: BaseException, path: list[BaseException], decisive: BaseException) -> str | None:
     """Answer why the proof does not hold for the whole call, or None."""
     links = linked(error)
+    if len(links) >= MOST_LINKS:
+        return "too many errors came before it"
     told = earlier_attempt(links)
     if told is not None:
         return told

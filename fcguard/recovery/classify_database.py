@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dis
 import re
-from types import TracebackType
 from typing import Any, Final
 
 from fcguard.model.failure import ErrorType
@@ -200,7 +199,7 @@ def _failed_in_one_statement(error: BaseException, *, proved_by_silence: bool) -
 
     A commit that finds the database locked leaves its transaction open: the next commit on that connection applies it. Scripts
     and `executemany` may have applied a part. SQLite's driver is written in C, so the innermost frame is its caller, and its line
-    tells which of them it was.
+    tells which of them it was. Where a thread makes the call for somebody (aiosqlite), nothing tells.
 
     Args:
         error: what the driver raised.
@@ -209,7 +208,7 @@ def _failed_in_one_statement(error: BaseException, *, proved_by_silence: bool) -
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    words = _words_of_call(trace) if trace is not None else set()
+    words = _words_on_line(trace.tb_frame.f_code, trace.tb_lineno) if trace is not None else set()
     if any(map(_ends_transaction, words)) or "executemany" in words:
         return False
     return "execute" in words or (proved_by_silence and trace is None)
@@ -217,16 +216,6 @@ def _failed_in_one_statement(error: BaseException, *, proved_by_silence: bool) -
 
 def _ends_transaction(text: str) -> bool:
     return "commit" in text or "script" in text or text.split(maxsplit=1)[:1] in (["end"], ["end;"], ["release"])
-
-
-def _words_of_call(trace: TracebackType) -> set[str]:
-    """Answer the names and texts that the failed call was made with, in lower case."""
-    frame = trace.tb_frame
-    if str(frame.f_globals.get("__name__")).startswith("aiosqlite."):
-        call = frame.f_locals.get("function")  # its thread calls what it was handed
-        words = [read(read(call, "func"), "__name__"), *(read(call, "args") or ())]
-        return {word.lower() for word in words if isinstance(word, str)}
-    return _words_on_line(frame.f_code, trace.tb_lineno)
 
 
 def _words_on_line(code: Any, line: int) -> set[str]:

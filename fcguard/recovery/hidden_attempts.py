@@ -124,8 +124,13 @@ def _told_by_value(link: BaseException) -> str | None:
         if isinstance(metadata, Mapping) and metadata.get("RetryAttempts"):
             return "botocore had sent the request before"
         return None
-    retries = read(response, "retries") or read(read(response, "raw"), "retries")
-    for holder in (read(response, "history"), read(link, "history"), read(retries, "history")):
+    histories = (
+        read(response, "history"),
+        read(link, "history"),
+        read(read(response, "retries"), "history"),
+        read(read(read(response, "raw"), "retries"), "history"),
+    )
+    for holder in histories:
         if isinstance(holder, (list, tuple)) and len(holder) > 0:
             return "other answers came before this one"
     return None

@@ -24,18 +24,11 @@ def first_line(text: str) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
-def error_line(error: BaseException, said: str = "") -> str:
-    """Answer `Class: first line` of an exception; the class alone if it says nothing or cannot be written.
-
-    Args:
-        error: any exception.
-        said: what to show in place of its own text.
-    """
+def error_line(error: BaseException) -> str:
+    """Answer `Class: first line` of an exception; the class alone if it says nothing or cannot be written."""
     name = type(error).__name__
-    if not said:
-        try:
-            said = str(error)
-        except Exception:
-            said = ""
-    line = first_line(said)
+    try:
+        line = first_line(str(error))
+    except Exception:
+        return name
     return f"{name}: {line}" if line and line != name else name

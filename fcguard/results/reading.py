@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from fcguard.model.outcome import Signal
 
@@ -14,12 +15,15 @@ __all__ = [
     "Binary",
     "Kind",
     "Recognised",
+    "has",
     "kind_names",
     "read",
     "records",
     "type_name",
     "whole",
 ]
+
+_ABSENT: Final = object()
 
 Kind = Literal["json", "text", "binary", "http", "rows", "mcp", "process", "dataframe", "page", "file", "object"]
 """What a returned value was recognised as."""
@@ -75,6 +79,13 @@ def read(value: Any, name: str) -> Any:
         return getattr(value, name)
     except Exception:
         return None
+
+
+def has(value: Any, name: str) -> bool:
+    """Answer whether there is an attribute without computing it: the content of an unread response would be fetched, or raise."""
+    if inspect.getattr_static(value, name, _ABSENT) is not _ABSENT:
+        return True
+    return hasattr(type(value), "__getattr__") and read(value, name) is not None
 
 
 def whole(value: Any) -> int | None:

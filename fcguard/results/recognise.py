@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from fcguard.model.outcome import Signal
-from fcguard.results.reading import Binary, Recognised, kind_names, read, whole
+from fcguard.results.reading import Binary, Recognised, has, kind_names, read, whole
 from fcguard.results.recognise_http import http_response, http_status, without_query
 from fcguard.results.recognise_rows import cursor, mapped_object, named_row, sqlalchemy_result, sqlite_row
 from fcguard.results.recognise_tables import (
@@ -115,15 +115,21 @@ def recognise(value: Any) -> Recognised | None:
     return _by_shape(value, cls)
 
 
+def _may_describe(value: Any) -> bool:
+    description = read(value, "description")
+    return has(value, "description") and (description is None or isinstance(description, (list, tuple)))
+
+
 def _by_shape(value: Any, cls: type) -> Recognised | None:
     status = http_status(value)
     if status is not None:
         return http_response(value, status)
-    if isinstance(read(value, "content"), list):
-        return mcp_result(value)
-    if whole(read(value, "returncode")) is not None and hasattr(value, "stdout") and hasattr(value, "stderr"):
+    found = mcp_result(value)
+    if found is not None:
+        return found
+    if whole(read(value, "returncode")) is not None and has(value, "stdout") and has(value, "stderr"):
         return _process(value)
-    if callable(read(value, "fetchmany")) and isinstance(getattr(value, "description", ""), (list, tuple, type(None))):
+    if callable(read(value, "fetchmany")) and _may_describe(value):
         return cursor(value)
     if issubclass(cls, io.IOBase) or ("tempfile", "_TemporaryFileWrapper") in kind_names(cls):
         return _file(value)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from fcguard.model.outcome import Signal
 from fcguard.model.reasons import stated_reason
-from fcguard.results.reading import Binary, Recognised, kind_names, read, whole
+from fcguard.results.reading import Binary, Recognised, has, kind_names, read, whole
 
 __all__ = ["http_response", "http_status", "without_query"]
 
@@ -49,8 +49,10 @@ _KEPT_HEADERS: Final = frozenset(
 )
 """Response headers that are shown. All others are left out: a cookie or a token must not become data."""
 
-_BODY_NAMES: Final = ("content", "text", "body", "data", "json", "read")
-_DECLARED_BODY_NAMES: Final = ("content", "text", "body")
+_BODY_NAMES: Final = ("json", "read", "body", "data", "text", "content")
+_DECLARED_BODY_NAMES: Final = ("body", "text", "content")
+"""Signs of a body, methods first: asking for one does not fetch anything."""
+
 _UNREAD: Final = object()
 _DECLARED: Final = ("__dataclass_fields__", "__pydantic_fields__", "__attrs_attrs__", "__struct_fields__", "_fields")
 
@@ -67,7 +69,7 @@ def http_status(value: Any) -> int | None:
         status = whole(read(value, name))
         if status is not None and 100 <= status <= 599:
             names = _DECLARED_BODY_NAMES if is_declared else _BODY_NAMES
-            has_body = any(hasattr(value, body_name) for body_name in names)
+            has_body = any(has(value, body_name) for body_name in names)
             has_headers = callable(read(read(value, "headers"), "items"))
             return status if has_body and (has_headers or (name == "status_code" and not is_declared)) else None
     return None
@@ -114,11 +116,9 @@ def _method(value: Any) -> str | None:
 
 def _has_history(value: Any) -> bool:
     """Answer whether redirects, or retries inside the client, came before this answer."""
-    retries = read(value, "retries") or read(read(value, "raw"), "retries")
-    return any(
-        isinstance(found, (list, tuple)) and len(found) > 0
-        for found in (read(value, "history"), read(retries, "history"))
-    )
+    holders = (value, read(value, "retries"), read(read(value, "raw"), "retries"))
+    histories = (read(holder, "history") for holder in holders)
+    return any(isinstance(history, (list, tuple)) and len(history) > 0 for history in histories)
 
 
 def without_query(url: Any) -> str | None:

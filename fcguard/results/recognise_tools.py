@@ -26,8 +26,9 @@ def mcp_result(value: Any) -> Recognised | None:
     Data: the structured content where there is some; else the text of a single text block; else the list of blocks. Images and
     other binary blocks are kept beside structured content.
     """
-    is_error, content = _field(value, "is_error"), read(value, "content")
-    if not isinstance(is_error, bool) or not isinstance(content, list):
+    is_error = _field(value, "is_error")
+    content = read(value, "content") if isinstance(is_error, bool) else None
+    if not isinstance(content, list):
         return None
     blocks = [_block(block) for block in content]
     return _result(blocks, _field(value, "structured"), is_error)

@@ -189,12 +189,20 @@ def test_aiosqlite_fails(path, fault):
     locks = {"locked at the statement": "BEGIN IMMEDIATE", "locked at the commit": "BEGIN;SELECT * FROM orders"}
     with held(path, locks.get(fault, "SELECT 1")):
         error = raised_by(lambda: asyncio.run(tool()))
-    expected = {
-        "duplicate key": ("PRECONDITION_FAILED", "refused"),
-        "locked at the statement": ("DEPENDENCY_ERROR", "refused"),
-        "locked at the commit": ("DEPENDENCY_ERROR", "unknown"),
-    }
-    check("aiosqlite", fault, error, sqlite_count(path), expected[fault])
+    expected = "PRECONDITION_FAILED" if fault == "duplicate key" else "DEPENDENCY_ERROR"
+    check("aiosqlite", fault, error, sqlite_count(path), (expected, "unknown"))
+
+
+def test_sqlalchemy_on_sqlite_is_locked_at_a_commit_written_as_a_statement(path):
+    engine = sqlalchemy.create_engine(f"sqlite:///{path}", connect_args={"timeout": 0}, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql("INSERT INTO orders VALUES ('new', 1)")
+        with held(path, "BEGIN;SELECT * FROM orders"):
+            error = raised_by(lambda: connection.exec_driver_sql("COMMIT"))
+        connection.exec_driver_sql("COMMIT")
+    engine.dispose()
+    check("SQLAlchemy on SQLite", "locked at COMMIT", error, sqlite_count(path), ("DEPENDENCY_ERROR", "unknown"))
 
 
 def test_sqlite_has_no_room_left(path):

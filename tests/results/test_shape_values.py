@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import collections
+import collections.abc
 import dataclasses
 import datetime as dt
 import decimal
@@ -86,6 +87,30 @@ class Listing(pydantic.RootModel[list[int]]):
     pass
 
 
+class Bag(collections.abc.Set):
+    def __init__(self, items):
+        self.items = items
+
+    def __contains__(self, item):
+        return item in self.items
+
+    def __iter__(self):
+        return iter(self.items)
+
+    def __len__(self):
+        return len(self.items)
+
+
+class OldModel:
+    __module__ = "pydantic.main"
+
+    def dict(self):
+        return {"a": 1}
+
+
+OldModel.__name__ = "BaseModel"
+
+
 class Text(str):
     __slots__ = ()
 
@@ -142,6 +167,8 @@ VALUES = {
     "array": (array.array("i", [1, 2]), [1, 2], ()),
     "dict keys": ({"z": 1, "a": 2}.keys(), ["z", "a"], ()),
     "dict values": ({"z": 1, "a": 2}.values(), [1, 2], ()),
+    "own set": (Bag([2, 1]), [1, 2], ()),
+    "old model": (OldModel(), {"a": 1}, ()),
     "counter": (collections.Counter("aab"), {"a": 2, "b": 1}, ()),
     "ordered dict": (collections.OrderedDict([("b", 1), ("a", 2)]), {"b": 1, "a": 2}, ()),
     "read-only mapping": (types.MappingProxyType({"a": {1}}), {"a": [1]}, ()),
@@ -189,6 +216,11 @@ VALUES = {
         {'[1,"x"]': 1, "2026-01-02": 2, "red": 3},
         (),
     ),
+    "keys that collide with a numbered one": (
+        {"1#2": 0, 1: "a", "1": "b"},
+        {"1#2": 0, "1": "a", "1#3": "b"},
+        ("key_collision",),
+    ),
     "keys that collide": ({1: "a", "1": "b", "1#2": "c"}, {"1": "a", "1#2": "b", "1#2#2": "c"}, ("key_collision",)),
     "numpy number": ({"n": np.int64(3), "m": np.float32(0.5)}, {"n": 3, "m": 0.5}, ()),
     "numpy time": ([np.datetime64("2026-01-02")], ["2026-01-02"], ()),
@@ -230,6 +262,24 @@ def test_an_object_without_a_form_shows_its_type_alone():
     shaped = shape({"thing": Opaque(), "rest": 1})
     assert shaped.data == {"thing": {"$object": f"{__name__}.Opaque"}, "rest": 1}
     assert shaped.notes == ("unrepresentable",)
+
+
+def test_a_value_that_stands_for_a_value_without_end_is_given_up():
+    value = 1
+    for number in range(9):
+        value = enum.Enum(f"E{number}", {"A": value}).A
+    assert shape(value).notes == ("unrepresentable",)
+
+
+def test_a_class_whose_module_has_no_name():
+    class Module:
+        def __format__(self, form):
+            raise RuntimeError
+
+    class Nameless:
+        __module__ = Module()
+
+    assert shape(Nameless()).data == {"$object": "object"}
 
 
 def test_a_generator_is_not_consumed():
