@@ -6,13 +6,13 @@ import difflib
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 from fcguard.arguments import ArgumentSchema
 from fcguard.arguments.signature import Converter
-from fcguard.errors import DuplicateToolError
+from fcguard.errors import ColourError, DuplicateToolError, UsageError
 from fcguard.model.call import Call, Purpose
 from fcguard.model.failure import ErrorType, Failure
 from fcguard.model.secrets import PLAIN_REDACTOR, Redactor, may_hold_secrets, secret_properties
@@ -184,6 +184,45 @@ class Toolbox:
     def get(self, name: str) -> Prepared | None:
         """Look a tool up by its exact name."""
         return self._by_name.get(name)
+
+    def require(self, name: str) -> Prepared:
+        """Look a tool up that must be there.
+
+        Raises:
+            UsageError: it is not; the message names those that are.
+        """
+        prepared = self._by_name.get(name)
+        if prepared is None:
+            raise UsageError(f"there is no tool {name!r}; registered: {', '.join(self._by_name) or 'none'}")
+        return prepared
+
+    def instrument(
+        self, name: str, fn: Callable[..., Any] | None, normalize: Mapping[str, Callable[[Any], Any]] | None
+    ) -> Tool:
+        """Put other code into a tool; schema, rules and everything else of its contract stay.
+
+        Args:
+            name: the tool.
+            fn: its function, of the same colour; None: stays.
+            normalize: its own normalizers, by parameter; None: they stay.
+
+        Returns:
+            The tool as it was, to put its code back.
+
+        Raises:
+            UsageError: there is no such tool.
+            ColourError: the function is async and the tool is not, or the other way round.
+        """
+        prepared = self.require(name)
+        before = prepared.tool
+        if fn is not None and is_coroutine_callable(fn) != prepared.is_async:
+            raise ColourError(f"tool {name!r} is {'async' if prepared.is_async else 'sync'}; give it such a function")
+        prepared.tool = replace(
+            before, fn=before.fn if fn is None else fn, normalize=before.normalize if normalize is None else normalize
+        )
+        if normalize is not None:
+            prepared._schema = None
+        return before
 
     def __iter__(self) -> Iterator[Prepared]:
         return iter(self._by_name.values())

@@ -14,7 +14,14 @@ from fcguard.approval.resume import decide
 from fcguard.children import Children
 from fcguard.config import Config, Prepared, Toolbox
 from fcguard.constraints.history import task_history
-from fcguard.declare import GuardParts, ToolDecorator, by_name, prepare_function, prepare_registered
+from fcguard.declare import (
+    GuardParts,
+    ToolDecorator,
+    by_name,
+    check_confirmations,
+    prepare_function,
+    prepare_registered,
+)
 from fcguard.errors import ConfigurationError, UsageError
 from fcguard.io import Clock
 from fcguard.model.call import CURRENT, Call, Purpose
@@ -190,6 +197,7 @@ class Guard(Recovering):
 
     def _add(self, prepared: Prepared) -> None:
         """Register a tool; once one asks for the history of the task, every tool writes it."""
+        check_confirmations(prepared.tool, self.tools)
         self._tools.add(prepared)
         if not self._has_history:
             self._has_history = any(getattr(one, "needs_history", False) for one in prepared.constraints)
@@ -435,13 +443,12 @@ class Guard(Recovering):
 
     def findings(self, name: str) -> tuple[Any, ...]:
         """Answer what is odd about a tool's schema: faults of a foreign schema that were worked around."""
-        prepared = self._tools.get(name)
-        if prepared is None:
-            raise UsageError(
-                f"there is no tool {name!r}; registered: {', '.join(tool.name for tool in self.tools) or 'none'}"
-            )
-        findings: tuple[Any, ...] = prepared.schema.findings
+        findings: tuple[Any, ...] = self._tools.require(name).schema.findings
         return findings
+
+    def instrument(self, name: str, *, fn: Any = None, normalize: Mapping[str, Any] | None = None) -> Tool:
+        """Have a tool run other code under the same contract, for tests (`fcguard.testing.faults`); answers it as it was."""
+        return self._tools.instrument(name, fn, normalize)
 
     def close(self) -> None:
         """Finish what the ledger still has to write, and close it. Idempotent."""
