@@ -1,6 +1,7 @@
 """The guard's own records, as plain dicts: one a call, calls of one session next to each other.
 
-This reader is on purpose thin: whoever holds a ledger turns its rows into dicts of this shape (all but `tool` optional)::
+This reader is on purpose thin. `ledger_events.records_of` makes dicts of this shape of a ledger's events; anybody may (all
+but `tool` is optional)::
 
     {"request_id": "fc-20260130-00128", "task_id": "t-1", "session_id": "t-1#0", "trial": 0, "step": 3,
      "tool": "create_order", "server": null, "tool_effect": "write",

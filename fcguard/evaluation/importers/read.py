@@ -65,7 +65,7 @@ def read_trace(path: str | Path, format: str | None = None, *, options: ImportOp
     not be read is in `run.unread` once it has been read to the end.
 
     Args:
-        path: JSON, or JSON Lines.
+        path: JSON, JSON Lines, or the SQLite file of a ledger.
         format: a name of `FORMATS`; None: found out from the first values.
         options: what the trace does not say itself.
 

@@ -1,4 +1,4 @@
-"""Reading JSON values one after the other from a file of any size: JSON Lines, one array, or one value."""
+"""Reading values one after the other from a file of any size: JSON Lines, one array, one value, or a ledger."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from fcguard.errors import UsageError
+from fcguard.evaluation.importers.ledger_file import is_ledger_file, iter_ledger_file
 from fcguard.evaluation.trace import UnreadLog
 
 __all__ = ["iter_values"]
@@ -22,15 +23,18 @@ def iter_values(path: Path, unread: UnreadLog) -> Iterator[tuple[str, Any]]:
 
     JSON Lines are read line by line and an array element by element, so memory holds one value at a time. One other
     value is read whole. A line that is not JSON is noted and skipped; in an array nothing can be found after a fault,
-    so reading ends there, and the note says so.
+    so reading ends there, and the note says so. Of a SQLite ledger the records of its calls are read.
 
     Args:
         path: the file.
         unread: where faults are noted.
 
     Raises:
-        UsageError: the file cannot be opened or is not text.
+        UsageError: the file cannot be opened or is neither text nor a ledger.
     """
+    if is_ledger_file(path):
+        yield from iter_ledger_file(path, unread)
+        return
     try:
         with path.open(encoding="utf-8-sig") as stream:
             first = stream.readline(_FIRST_LINE)
