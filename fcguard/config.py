@@ -16,7 +16,7 @@ from fcguard.errors import ColourError, DuplicateToolError, UsageError
 from fcguard.model.call import Call, Purpose
 from fcguard.model.failure import ErrorType, Failure
 from fcguard.model.secrets import PLAIN_REDACTOR, Redactor, may_hold_secrets, secret_properties
-from fcguard.model.tool import Retry, Tool
+from fcguard.model.tool import ConfirmBy, Retry, Tool
 from fcguard.recovery.backoff import retry_policy
 from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
 from fcguard.results import ArtifactDirectory
@@ -155,11 +155,12 @@ class Toolbox:
         prefixes: transport prefixes that may stand before a tool's name.
     """
 
-    __slots__ = ("_by_name", "_collapsed", "prefixes")
+    __slots__ = ("_by_name", "_collapsed", "_confirmed", "prefixes")
 
     def __init__(self, prefixes: tuple[str, ...]) -> None:
         self._by_name: dict[str, Prepared] = {}
         self._collapsed: dict[str, str] = {}
+        self._confirmed: dict[str, str] = {}
         self.prefixes = prefixes
 
     def add(self, prepared: Prepared) -> None:
@@ -167,6 +168,7 @@ class Toolbox:
 
         Raises:
             DuplicateToolError: the name is taken, or differs from a taken one only in case and separators.
+            ConfigurationError: a confirmation would write.
         """
         name = prepared.tool.name
         key = collapse(name)
@@ -178,8 +180,24 @@ class Toolbox:
                 else f"cannot be told from the registered {taken!r} (case and separators do not count)"
             )
             raise DuplicateToolError(f"tool {name!r} {why}; give one of them another name with name=...")
+        self._check_confirmation(prepared.tool)
         self._by_name[name] = prepared
         self._collapsed[key] = name
+
+    def _check_confirmation(self, tool: Tool) -> None:
+        """Refuse a `ConfirmBy` that names a tool which writes, whichever of the two is registered first."""
+        confirm = tool.confirm
+        if isinstance(confirm, ConfirmBy):
+            read = self._by_name.get(confirm.tool)
+            if read is not None and not read.is_read:
+                raise ConfigurationError(
+                    f"tool {tool.name!r}: its confirm {confirm.tool!r} writes; a confirmation may only read"
+                )
+            self._confirmed[confirm.tool] = tool.name
+        if not tool.is_read and tool.name in self._confirmed:
+            raise ConfigurationError(
+                f"tool {tool.name!r} confirms {self._confirmed[tool.name]!r}, so it may only read: declare effect='read'"
+            )
 
     def get(self, name: str) -> Prepared | None:
         """Look a tool up by its exact name."""

@@ -180,6 +180,10 @@ def _check_shape(tool: Tool) -> None:
             isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0
         ):
             raise ConfigurationError(f"tool {name!r}: {option}={seconds!r} must be seconds, zero or more")
+    if tool.inline and tool.timeout is not None:
+        raise ConfigurationError(
+            f"tool {name!r}: an inline tool cannot be left behind, so its timeout cannot be kept; leave one out"
+        )
     if tool.timeout == 0:
         raise ConfigurationError(f"tool {name!r}: timeout=0 lets nothing run; use None for no limit")
     _check_recovery(tool)
@@ -225,9 +229,15 @@ def _check_recovery(tool: Tool) -> None:
 
 
 def _check_colours(tool: Tool, rules: Sequence[Any], is_async_tool: bool) -> None:
+    for always_sync in (*tool.classifiers, *tool.normalize.values(), *filter(None, [tool.failed_when])):
+        if is_coroutine_callable(always_sync):
+            shown = getattr(always_sync, "__name__", None) or repr(always_sync)
+            raise ColourError(
+                f"tool {tool.name!r}: {shown!r} is async; classifiers, normalizers and failed_when are always sync"
+            )
     if is_async_tool:
         return
-    others = [*tool.classifiers, tool.failed_when, tool.ready]
+    others = [tool.ready]
     if not isinstance(tool.confirm, ConfirmBy):
         others.append(tool.confirm)
     if callable(tool.approval):

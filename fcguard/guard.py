@@ -197,7 +197,6 @@ class Guard(Recovering):
 
     def _add(self, prepared: Prepared) -> None:
         """Register a tool; once one asks for the history of the task, every tool writes it."""
-        check_confirmations(prepared.tool, self.tools)
         self._tools.add(prepared)
         if not self._has_history:
             self._has_history = any(getattr(one, "needs_history", False) for one in prepared.constraints)

@@ -274,6 +274,10 @@ REFUSED: list[tuple[str, Any, dict[str, Any], type[Exception], str]] = [
     ("bad name", sync_tool, {"name": "two words"}, ConfigurationError, "tool name"),
     ("lambda without a name", lambda key: key, {}, ConfigurationError, "name='...'"),
     ("not callable", 3, {}, ConfigurationError, "callable"),
+    ("async failed_when, also on an async tool", async_tool, {"failed_when": async_rule}, ColourError, "always sync"),
+    ("async classifier on an async tool", async_tool, {"classifiers": [async_rule]}, ColourError, "always sync"),
+    ("async normalizer on an async tool", async_tool, {"normalize": {"key": async_tool}}, ColourError, "always sync"),
+    ("inline with a timeout", sync_tool, {"inline": True, "timeout": 1.0}, ConfigurationError, "leave one out"),
     ("zero result size", sync_tool, {"max_result_chars": 0}, ConfigurationError, "above 0"),
 ]
 
@@ -309,6 +313,11 @@ def test_a_confirm_tool_that_writes_is_refused(guard: Guard) -> None:
     with pytest.raises(ConfigurationError, match="ConfirmBy"):
         guard.tool(sync_tool, name="two", confirm=reads)
     guard.tool(sync_tool, name="three", confirm=ConfirmBy("reads", applied=bool))
+    with pytest.raises(ConfigurationError, match="may only read"):
+        guard.tool(sync_tool, name="four", confirm=ConfirmBy("writes", applied=bool))
+    guard.tool(sync_tool, name="five", confirm=ConfirmBy("declared_later", applied=bool))
+    with pytest.raises(ConfigurationError, match="effect='read'"):
+        guard.tool(sync_tool, name="declared_later")
 
 
 def test_names_that_collapse_to_one_are_refused(guard: Guard) -> None:

@@ -12,7 +12,7 @@ __all__ = ["MASK", "PLAIN_REDACTOR", "Redactor", "is_secret_name", "may_hold_sec
 MASK: Final = "[redacted]"
 
 _WORDS: Final = re.compile(
-    r"pass(word|wd|phrase|code)|secret|token(?!s$|_?count|_?usage|_?limit|izer)|api_?key|access_?key|private_?key|signing_?key"
+    r"pass(word|wd|phrase|code)|secret|(?<!page_)(?<!next_)(?<!continuation_)(?<!sync_)(?<!cursor_)(?<!pagination_)token(?!s$|_?count|_?usage|_?limit|izer)|api_?key|access_?key|private_?key|signing_?key"
     r"|authorization|(^|_)auth($|_(?!or))|credential|cookie|session_?key|bearer|(^|_)pin($|_)|(^|_)otp($|_)|(^|_)cvv2?($|_)|(^|_)pwd($|_)"
 )
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -42,7 +42,7 @@ class ArtifactDirectory:
     __slots__ = ("root",)
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.root = Path(root)
+        self.root = Path(root).absolute()
 
     def __repr__(self) -> str:
         return f"ArtifactDirectory({os.fspath(self.root)!r})"

@@ -153,8 +153,11 @@ def _unpublished(call: Call) -> dict[str, Any]:
         fields["retry_after"], fields["problems"] = failure.retry_after, failure.problems
     if call.flags:
         fields["flags"] = call.flags
-    if call.tool is not None and call.tool.untrusted:
-        fields["is_untrusted"] = True
+    if call.tool is not None:
+        if call.tool.untrusted:
+            fields["is_untrusted"] = True
+        if call.prepared.secrets:
+            fields["secret_names"] = call.prepared.secrets
     if call.answered_by is not None:
         fields["answered_by"] = call.answered_by
     return fields
