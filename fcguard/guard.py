@@ -18,7 +18,6 @@ from fcguard.declare import (
     GuardParts,
     ToolDecorator,
     by_name,
-    check_confirmations,
     prepare_function,
     prepare_registered,
 )
