@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fcguard.arguments import ArgumentSchema
 from fcguard.arguments.signature import Converter
-from fcguard.errors import ConfigurationError, DuplicateToolError, UsageError
+from fcguard.errors import ColourError, ConfigurationError, DuplicateToolError, UsageError
 from fcguard.model.call import Call, Purpose
 from fcguard.model.failure import ErrorType, Failure
 from fcguard.model.secrets import PLAIN_REDACTOR, Redactor, may_hold_secrets, secret_properties
