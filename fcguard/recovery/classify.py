@@ -19,7 +19,7 @@ from fcguard.recovery.classify_http import (
     status_answer,
     status_of,
 )
-from fcguard.recovery.classify_system import fallback_answer, system_answer
+from fcguard.recovery.classify_system import FAULT, system_answer
 from fcguard.recovery.hidden_attempts import earlier_attempt, read_only_request
 from fcguard.recovery.proof import Answer, Classified, Proof
 from fcguard.recovery.retry_after import parse_retry_after, retry_after_in
@@ -128,7 +128,7 @@ def _decide(path: list[BaseException], error: BaseException) -> tuple[Answer, Ba
         if answer is not None:
             reason = f"raised while handling {type(handled).__name__}, which proves nothing about what came after it"
             return Answer(answer.error_type, "unknown", reason), error
-    return fallback_answer(error), error
+    return FAULT, error
 
 
 def _own(link: BaseException) -> Answer | None:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
-import json
-import socket
-import ssl
-import subprocess
 from typing import Final
 
 from fcguard.model.failure import ErrorType
@@ -15,7 +10,7 @@ from fcguard.recovery.chain import names_of, read
 from fcguard.recovery.connecting import passed_connect, passed_exec
 from fcguard.recovery.proof import Answer
 
-__all__ = ["ERRNOS", "MCP_CODES", "PYTHON_ERRORS", "TOOL_PROTOCOL_ERRORS", "fallback_answer", "system_answer"]
+__all__ = ["ERRNOS", "FAULT", "MCP_CODES", "PYTHON_ERRORS", "TOOL_PROTOCOL_ERRORS", "system_answer"]
 
 _E = ErrorType
 
@@ -27,7 +22,8 @@ _DENIED: Final = Answer(_E.PERMISSION_DENIED, "unknown", "the system forbids it;
 _WRONG_STATE: Final = Answer(_E.PRECONDITION_FAILED, "unknown", "the file is not what it should be; a part may be done")
 _TROUBLE: Final = Answer(_E.DEPENDENCY_ERROR, "unknown", "a device failed; a part may be done")
 _UNREADABLE: Final = Answer(_E.RESULT_INVALID, "unknown", "something came back that cannot be read")
-_FAULT: Final = Answer(_E.TOOL_ERROR, "unknown", "the tool failed in a way that proves nothing")
+FAULT: Final = Answer(_E.TOOL_ERROR, "unknown", "the tool failed in a way that proves nothing")
+"""What is said of every exception that no table knows."""
 
 _NO_CONNECTION: Final = Answer(_E.CONNECTION_FAILED, "not_sent", "the connection was never made")
 _NO_CONNECTION_IN_TIME: Final = Answer(_E.TIMEOUT, "not_sent", "the connection was not made in time")
@@ -49,32 +45,38 @@ ERRNOS: Final[dict[str, Answer]] = {name: answer for answer, names in _ERRNO_ROW
 
 _BY_NUMBER: Final = {number: ERRNOS[name] for name, number in vars(errno).items() if name in ERRNOS}
 
-PYTHON_ERRORS: Final[tuple[tuple[type[BaseException], Answer], ...]] = (
-    (asyncio.CancelledError, Answer(_E.CANCELLED, "unknown", "the call was cancelled; the work may go on")),
-    (KeyboardInterrupt, Answer(_E.CANCELLED, "unknown", "the call was interrupted; the work may be done")),
-    (GeneratorExit, Answer(_E.CANCELLED, "unknown", "the call was ended from outside; the work may be done")),
-    (socket.gaierror, Answer(_E.CONNECTION_FAILED, "not_sent", "the name of the host could not be resolved")),
-    (ssl.SSLCertVerificationError, Answer(_E.CONNECTION_FAILED, "not_sent", "the certificate was not accepted")),
-    (ssl.SSLError, _LOST),
-    (asyncio.IncompleteReadError, _LOST),
-    (subprocess.TimeoutExpired, _LATE),
-    (
-        subprocess.CalledProcessError,
-        Answer(_E.TOOL_ERROR, "unknown", "the program ended with an error; a part may be done"),
+PYTHON_ERRORS: Final[dict[tuple[str, str], Answer]] = {
+    ("asyncio", "CancelledError"): Answer(_E.CANCELLED, "unknown", "the call was cancelled; the work may go on"),
+    ("builtins", "KeyboardInterrupt"): Answer(
+        _E.CANCELLED, "unknown", "the call was interrupted; the work may be done"
     ),
-    (json.JSONDecodeError, _UNREADABLE),
-    (UnicodeDecodeError, _UNREADABLE),
-    (MemoryError, _EXHAUSTED),
-    (TimeoutError, _LATE),
-    (ConnectionError, _LOST),
-    (PermissionError, _DENIED),
-    (FileNotFoundError, _WRONG_STATE),
-    (FileExistsError, _WRONG_STATE),
-    (IsADirectoryError, _WRONG_STATE),
-    (NotADirectoryError, _WRONG_STATE),
-    (BlockingIOError, _EXHAUSTED),
-)
-"""Exception of the standard library -> meaning, for those without an errno that says more; the first that fits decides."""
+    ("builtins", "GeneratorExit"): Answer(
+        _E.CANCELLED, "unknown", "the call was ended from outside; the work may be done"
+    ),
+    ("socket", "gaierror"): Answer(_E.CONNECTION_FAILED, "not_sent", "the name of the host could not be resolved"),
+    ("ssl", "SSLCertVerificationError"): Answer(_E.CONNECTION_FAILED, "not_sent", "the certificate was not accepted"),
+    ("ssl", "SSLError"): _LOST,
+    ("asyncio", "IncompleteReadError"): _LOST,
+    ("subprocess", "TimeoutExpired"): _LATE,
+    ("subprocess", "CalledProcessError"): Answer(
+        _E.TOOL_ERROR, "unknown", "the program ended with an error; a part may be done"
+    ),
+    ("json", "JSONDecodeError"): _UNREADABLE,
+    ("builtins", "UnicodeDecodeError"): _UNREADABLE,
+    ("builtins", "MemoryError"): _EXHAUSTED,
+    ("builtins", "TimeoutError"): _LATE,
+    ("builtins", "ConnectionError"): _LOST,
+    ("builtins", "PermissionError"): _DENIED,
+    ("builtins", "FileNotFoundError"): _WRONG_STATE,
+    ("builtins", "FileExistsError"): _WRONG_STATE,
+    ("builtins", "IsADirectoryError"): _WRONG_STATE,
+    ("builtins", "NotADirectoryError"): _WRONG_STATE,
+    ("builtins", "BlockingIOError"): _EXHAUSTED,
+}
+"""(package, class name) of the standard library -> meaning, where no errno says more; the most special class decides."""
+
+_OWN_NUMBERS: Final = frozenset({("socket", "gaierror"), ("ssl", "SSLError")})
+"""Errors whose `errno` is no errno of the system."""
 
 TOOL_PROTOCOL_ERRORS: Final[dict[tuple[str, str], Answer]] = {
     ("playwright", "TimeoutError"): _LATE,
@@ -110,7 +112,7 @@ def system_answer(error: BaseException) -> Answer | None:
     if not _MCP_NAMES.isdisjoint(names):
         code = read(read(error, "error"), "code")
         return MCP_CODES.get(code, _MCP_OTHER) if isinstance(code, int) else _MCP_OTHER
-    answer = _python_answer(error)
+    answer = _python_answer(error, names)
     if not isinstance(error, OSError) or type(error).__module__ not in _STANDARD_MODULES:
         return answer
     if answer is None or answer.proof == "unknown":
@@ -122,14 +124,8 @@ def system_answer(error: BaseException) -> Answer | None:
     return answer
 
 
-def _python_answer(error: BaseException) -> Answer | None:
+def _python_answer(error: BaseException, names: list[tuple[str, str]]) -> Answer | None:
     number = read(error, "errno")
-    is_special = isinstance(error, (socket.gaierror, ssl.SSLError))  # their numbers are their own
-    if isinstance(error, OSError) and not is_special and isinstance(number, int):
-        return _BY_NUMBER.get(number, _FAULT)
-    return next((answer for kind, answer in PYTHON_ERRORS if isinstance(error, kind)), None)
-
-
-def fallback_answer(error: BaseException) -> Answer:
-    """Answer for an exception that nothing else knows."""
-    return _EXHAUSTED if isinstance(error, MemoryError) else _FAULT
+    if isinstance(error, OSError) and isinstance(number, int) and _OWN_NUMBERS.isdisjoint(names):
+        return _BY_NUMBER.get(number, FAULT)
+    return next((PYTHON_ERRORS[name] for name in names if name in PYTHON_ERRORS), None)
