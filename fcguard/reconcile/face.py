@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from fcguard.reconcile.advance import advance_call, recover_calls, witness_of
 from fcguard.reconcile.report import Recovery
 from fcguard.reconcile.resolve import envelope_of, find_call, resolve_call
 from fcguard.reconcile.takeover import recoverable
+from fcguard.recovery.table import RecoveryTable
 from fcguard.runtime import AsyncioIO, BlockingIO, drive
 
 __all__ = ["Reconciler", "Recovering"]
@@ -29,6 +31,16 @@ class Recovering:
     _config: Config
     _io: BlockingIO
     _aio: AsyncioIO
+
+    @property
+    def evidence_dir(self) -> Path:
+        """Where artifacts and logs of calls lie; `Evidence.ref` is a path below it."""
+        return self._config.artifacts.root
+
+    @property
+    def recovery_table(self) -> RecoveryTable:
+        """Which actions follow which failure."""
+        return self._config.table
 
     def recover(self, *, wait: float = 30.0, assume_dead_after: float | None = None) -> Recovery:
         """Take up what earlier processes left open: write spooled outcomes, then confirm, send again, or park each open call.

@@ -1,0 +1,28 @@
+"""The commands of `fcguard`, put together from their groups."""
+
+from __future__ import annotations
+
+import typer
+
+from fcguard.cli import calls, integrity, repair, traces
+
+__all__ = ["make_app"]
+
+_HELP = """Read and repair the ledger of governed calls.
+
+Every command takes --store URL (sqlite:///path, sqlite:////absolute/path, postgresql://user@host/db) or --app module:guard;
+without either, the ledger is what FCGUARD_LEDGER names, or .fcguard/ledger.db.
+
+Exit codes: 0 all is well; 1 something was found (a record that does not hold, a call that needs somebody); 2 wrong usage;
+3 the ledger or file cannot be read.
+"""
+
+
+def make_app() -> typer.Typer:
+    """Build the command line."""
+    app = typer.Typer(
+        help=_HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+    )
+    for group in (calls, integrity, repair, traces):
+        group.add_to(app)
+    return app

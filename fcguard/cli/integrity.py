@@ -1,0 +1,131 @@
+"""Check a ledger, note how far it reached, and prune what is old."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fcguard.cli.output import Exit, print_json, reporting, say, seconds_of, when
+from fcguard.cli.source import App, Json, StoreUrl, open_guard, store_of
+from fcguard.errors import UsageError
+from fcguard.model.states import TERMINAL_STATES
+from fcguard.stores.audit import audit
+from fcguard.stores.base import CallQuery
+from fcguard.stores.chain import Verification
+from fcguard.stores.checkpoint import Checkpoint, read_checkpoint, take_checkpoint, write_checkpoint
+
+__all__ = ["add_to"]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this group."""
+    app.command("verify")(verify_ledger)
+    app.command("checkpoint")(write_heads)
+    app.command("prune")(prune_calls)
+
+
+def verify_ledger(
+    against: Annotated[
+        list[Path] | None,
+        typer.Option("--against", metavar="FILE", help="A checkpoint kept elsewhere; may be given again."),
+    ] = None,
+    public_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--public-key", metavar="FILE", help="Accept only checkpoints signed with this Ed25519 key (PEM)."
+        ),
+    ] = None,
+    store: StoreUrl = None,
+    app: App = None,
+    as_json: Json = False,
+) -> None:
+    """Check every hash chain and every row, and name the first record that does not hold. Exit code 1 if one does not.
+
+    A ledger that was cut off, or written anew as a whole, shows only against a checkpoint.
+    """
+    with reporting(), open_guard(store, app) as guard:
+        checkpoints = [_checkpoint(path, public_key) for path in against or ()]
+        if public_key is not None and not checkpoints:
+            raise UsageError("--public-key needs --against: it checks the signature of checkpoints")
+        found = audit(store_of(guard), checkpoints)
+        if as_json:
+            print_json({**asdict(found), "ok": found.ok})
+        else:
+            say(_verdict(found, len(checkpoints)))
+    if not found.ok:
+        raise typer.Exit(Exit.FINDING)
+
+
+def _checkpoint(path: Path, public_key: Path | None) -> Checkpoint:
+    checkpoint = read_checkpoint(path.read_bytes())
+    if public_key is not None:
+        _signing().check_signature(checkpoint, public_key.read_bytes())
+    return checkpoint
+
+
+def _signing() -> Any:
+    from fcguard.stores import signing
+
+    return signing
+
+
+def _verdict(found: Verification, checkpoints: int) -> str:
+    against = f", against {checkpoints} checkpoint{'s' * (checkpoints != 1)}" if checkpoints else ""
+    pruned = f", {found.pruned} pruned" if found.pruned else ""
+    read = f"{found.events} events of {found.tasks} tasks{pruned}{against}"
+    return f"all hold: {read}" if found.fault is None else f"DOES NOT HOLD: {found.fault}\n{read} read before"
+
+
+def write_heads(
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to; default: standard output.")
+    ] = None,
+    sign: Annotated[
+        Path | None,
+        typer.Option("--sign", metavar="KEYFILE", help="Sign with this Ed25519 private key (PEM); extra `sign`."),
+    ] = None,
+    store: StoreUrl = None,
+    app: App = None,
+) -> None:
+    """Write a checkpoint: how far every chain reaches now. Keep it where whoever can change the ledger cannot change it."""
+    with reporting(), open_guard(store, app) as guard:
+        checkpoint = take_checkpoint(store_of(guard), time.time())
+        if sign is not None:
+            checkpoint = _signing().sign(checkpoint, sign.read_bytes())
+        data = write_checkpoint(checkpoint)
+        if out is None:
+            sys.stdout.write(data.decode())
+        else:
+            out.write_bytes(data)
+            say(f"{len(checkpoint.heads)} chains noted in {out}")
+
+
+def prune_calls(
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="SPAN", help="Calls that ended longer ago: 90d, 26w.")
+    ],
+    is_sure: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only their number is told.")] = False,
+    store: StoreUrl = None,
+    app: App = None,
+    as_json: Json = False,
+) -> None:
+    """Remove calls that ended long ago, with their events. Open calls stay; chains stay checkable, with a declared gap."""
+    with reporting(), open_guard(store, app) as guard:
+        ledger, before = store_of(guard), time.time() - seconds_of(older_than)
+        if is_sure:
+            pruned = ledger.prune(before)
+            calls, events = pruned.calls, pruned.events
+        else:
+            ended = CallQuery(states=frozenset(TERMINAL_STATES), until=before)
+            calls, events = sum(1 for row in ledger.calls(ended) if row.updated_at < before), 0
+        if as_json:
+            print_json({"calls": calls, "events": events, "removed": is_sure, "before": before})
+        elif is_sure:
+            say(f"removed {calls} calls and {events} events from before {when(before)} UTC")
+        else:
+            say(f"{calls} calls ended before {when(before)} UTC; add --yes to remove them")

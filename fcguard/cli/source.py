@@ -1,0 +1,102 @@
+"""Where a command's ledger comes from: a URL, a guard of the user's application, or the default file."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from fcguard.errors import ConfigurationError, MissingExtraError, UsageError
+from fcguard.guard import Guard
+from fcguard.stores.recoverable import RecoverableStore
+from fcguard.stores.sqlite import SQLiteStore
+from fcguard.telemetry.observer import SilentObserver
+
+__all__ = ["App", "Json", "StoreUrl", "open_guard", "open_store"]
+
+StoreUrl = Annotated[
+    str | None,
+    typer.Option("--store", metavar="URL", help="The ledger: sqlite:///path or postgresql://user@host/db."),
+]
+App = Annotated[
+    str | None,
+    typer.Option("--app", metavar="MODULE:GUARD", help="A guard of your application, or a function that makes one."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]
+
+_SQLITE: Final = "sqlite:///"
+
+
+def open_store(url: str | None) -> Any:
+    """Open an existing ledger by its URL; None: the default one. Nothing is created.
+
+    Raises:
+        UsageError: the URL is of no known kind.
+        MissingExtraError: PostgreSQL support is not installed.
+    """
+    if url is None:
+        return SQLiteStore(os.environ.get("FCGUARD_LEDGER") or Path(".fcguard/ledger.db"), create=False)
+    if url.startswith(_SQLITE) and len(url) > len(_SQLITE):
+        return SQLiteStore(url[len(_SQLITE) :], create=False)
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            from fcguard.stores.postgres import PostgresStore
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(error.name or "psycopg", "postgres") from None
+        return PostgresStore(url)
+    kind = url.partition(":")[0] if ":" in url else url
+    raise UsageError(
+        f"--store begins with {kind!r}; write sqlite:///path, sqlite:////absolute/path or postgresql://user@host/db"
+    )
+
+
+def open_guard(url: str | None, app: str | None) -> Guard:
+    """Answer the application's guard, or one without tools over the ledger of a URL.
+
+    Raises:
+        UsageError: both are given, or the application has no such guard.
+    """
+    if app is not None:
+        if url is not None:
+            raise UsageError("give --store or --app, not both: the guard has its own store")
+        return _load(app)
+    return Guard(store=open_store(url), observer=SilentObserver())
+
+
+def store_of(guard: Guard) -> RecoverableStore:
+    """Answer the store of a guard as one that can be recovered from and checked.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    from fcguard.reconcile.takeover import recoverable
+
+    return recoverable(guard.store)
+
+
+def _load(app: str) -> Guard:
+    module_name, colon, name = app.partition(":")
+    if not (module_name and colon and name):
+        raise UsageError(f"--app {app!r}: write module:name, as in --app shop.tools:guard")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--app {app!r}: {error}; run the command where the module can be imported") from error
+    found: Any = getattr(module, name, None)
+    if found is not None and not isinstance(found, Guard) and callable(found):
+        try:
+            found = found()
+        except TypeError as error:
+            raise ConfigurationError(
+                f"--app {app!r}: a function that makes a guard takes no arguments: {error}"
+            ) from error
+    if not isinstance(found, Guard):
+        raise UsageError(f"--app {app!r}: {module_name!r} has no guard {name!r}")
+    return found
