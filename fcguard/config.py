@@ -311,3 +311,8 @@ class Config:
     grants: Any = None
     logs: LogCapture | None = None
     lease: float = 60.0
+
+    def artifacts_of(self, call: Call) -> ArtifactDirectory:
+        """Answer where the evidence of a call goes: the task's own directory, or the guard's."""
+        own = call.context.evidence_dir
+        return self.artifacts if own is None else ArtifactDirectory(own)

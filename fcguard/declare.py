@@ -106,7 +106,7 @@ def prepare_registered(tool: Tool, parts: GuardParts) -> Prepared:
     """Prepare a tool that comes with its own schema; annotations of its function, where they can be read, are kept as promises."""
     prepared = prepare_tool(tool, parts)
     try:
-        signature = read_signature(tool.fn, tool.name)
+        signature = read_signature(tool.fn, tool.name, needs_schema=False)
     except ConfigurationError:  # the schema is what counts; without readable annotations the function gets JSON values
         return prepared
     prepared.convert = signature.convert

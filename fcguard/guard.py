@@ -503,6 +503,6 @@ class Guard(Recovering):
 
     def _keep(self, call: Call, content: bytes, name: str, media_type: str, kind: str) -> Evidence:
         tool = call.tool.name if call.tool is not None else "_unknown"
-        return self._artifacts.keep(
+        return self._config.artifacts_of(call).keep(
             content, media_type, "", tool=tool, request_id=call.request_id, name=name, type=kind
         )

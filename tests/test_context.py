@@ -260,3 +260,14 @@ def test_an_unknown_name_is_refused_with_the_allowed_ones(guard: Guard, name: An
     )
     if isinstance(name, str) and name:
         assert "query" in result.message
+
+
+def test_evidence_goes_to_the_tasks_own_directory(guard: Guard, tmp_path: Any) -> None:
+    def shoot() -> str:
+        current_call().attach(b"png", "shot.png", media_type="image/png", type="screenshot")
+        return "x" * 200_000
+
+    guard.tool(shoot, effect="read")
+    result = guard.call("shoot", context=TaskContext(task_id="t", evidence_dir=str(tmp_path / "own")))
+    kept = [tmp_path / "own" / evidence.ref for evidence in result.evidence]
+    assert sorted(path.stat().st_size for path in kept) == [3, 200_000]

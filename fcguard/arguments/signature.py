@@ -88,12 +88,15 @@ class Signature:
     convert: Converter | None
 
 
-def read_signature(fn: Callable[..., Any], name: str, scope: Mapping[str, Any] | None = None) -> Signature:
+def read_signature(
+    fn: Callable[..., Any], name: str, scope: Mapping[str, Any] | None = None, *, needs_schema: bool = True
+) -> Signature:
     """Read a function's signature.
 
     Args:
         fn: function, method or callable object.
         name: name of the tool, for messages.
+        needs_schema: whether to build `parameters`; without, they are empty (the tool comes with its own).
         scope: local names that string annotations may use (of the place where the function is defined).
 
     Raises:
@@ -134,7 +137,7 @@ def read_signature(fn: Callable[..., Any], name: str, scope: Mapping[str, Any] |
             defaults[parameter.name] = parameter.default
         elif parameter.default.is_required():
             required.append(parameter.name)
-    schema = _schema(adapters, required, defaults, is_open, name)
+    schema = _schema(adapters, required, defaults, is_open, name) if needs_schema else {}
     converting = {key: adapter for key, adapter in adapters.items() if not _is_native(adapter.core_schema)}
     return Signature(
         schema, tuple(names), tuple(positional), bound, info_parameter, Converter(converting) if converting else None

@@ -15,6 +15,7 @@ from fcguard.model.frozen import thaw
 from fcguard.model.result import ToolResult
 from fcguard.model.states import CallState
 from fcguard.recovery.table import is_retryable
+from fcguard.results import shape
 from fcguard.stores.journal import close_call, watch_late
 
 __all__ = ["record_evidence"]
@@ -46,7 +47,8 @@ def _conclude(call: Call, published: dict[str, Any], config: Config, io: IO) -> 
     last = call.attempts[-1] if call.attempts else None
     if last is not None:
         if last.late is not None and not last.is_restored:
-            watch_late(call, last, config.store, io.now)
+            most = call.prepared.tool.max_result_chars
+            watch_late(call, last, config.store, io.now, lambda value: shape(value, max_chars=most).data)
         last.value = None  # the ledger may hold on to the call; it need not hold on to the tool's objects
     call.returned = None
 

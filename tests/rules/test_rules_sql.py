@@ -343,7 +343,9 @@ def test_the_tables_are_large_enough() -> None:
     assert len({text for _, _, text in HARMLESS}) >= 60
 
 
-@pytest.mark.parametrize(("dialect", "options", "text"), TRICKS, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(
+    ("dialect", "options", "text"), TRICKS, ids=lambda value: value[:60] if isinstance(value, str) else None
+)
 def test_no_trick_gets_through(dialect: str | None, options: dict[str, Any], text: str, make_call: Any) -> None:
     violation = sql("sql", dialect=dialect, **options)(make_call({"sql": text}))
     assert violation is not None
@@ -352,7 +354,9 @@ def test_no_trick_gets_through(dialect: str | None, options: dict[str, Any], tex
     assert violation.message.startswith("sql: ")
 
 
-@pytest.mark.parametrize(("dialect", "options", "text"), HARMLESS, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(
+    ("dialect", "options", "text"), HARMLESS, ids=lambda value: value[:60] if isinstance(value, str) else None
+)
 def test_no_plain_statement_is_refused(dialect: str | None, options: dict[str, Any], text: str, make_call: Any) -> None:
     assert sql("sql", dialect=dialect, **options)(make_call({"sql": text})) is None
 
