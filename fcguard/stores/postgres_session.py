@@ -1,4 +1,4 @@
-"""What one process has open of a PostgreSQL ledger: the writer's connection and a pool for readers."""
+"""What one process has open of a PostgreSQL ledger: the writer's connection and a few for readers."""
 
 from __future__ import annotations
 
@@ -12,21 +12,17 @@ from typing import Any, Final, TypeAlias, TypeVar
 import psycopg
 from psycopg import sql
 
-from fcguard.errors import MissingExtraError, StoreError, StoreUnavailable
+from fcguard.errors import StoreError, StoreUnavailable
 from fcguard.stores import postgres_owners, postgres_rows
 from fcguard.stores.base import Answer, CallQuery, Command, Gap, Head, StoredCall, StoredEvent
 from fcguard.stores.batch import Batch
 from fcguard.stores.owner import Owner
+from fcguard.stores.postgres_readers import Readers
 from fcguard.stores.postgres_rows import PostgresView
 from fcguard.stores.postgres_schema import check, migrate, translate
 from fcguard.stores.recoverable import Claim, Pruned
 from fcguard.stores.session import Session, failure
 from fcguard.stores.spool import Spool
-
-try:
-    from psycopg_pool import ConnectionPool, PoolTimeout
-except ImportError as error:
-    raise MissingExtraError("psycopg_pool", "postgres") from error
 
 __all__ = ["Options", "PostgresSession"]
 
@@ -60,12 +56,12 @@ class Options:
 
 
 class PostgresSession(Session[Connection]):
-    """The connections of one process to one ledger: one that writes, and a pool for readers."""
+    """The connections of one process to one ledger: one that writes, and a few for readers."""
 
     def __init__(self, options: Options, spool: Spool) -> None:
         self._options, self._name = options, options.name
         self._connection: Connection | None = None
-        self._pool: ConnectionPool[Connection] | None = None
+        self._readers = Readers(self._reader, options.pool_size, options.timeout)
         self._view: PostgresView | None = None
         self._witness: tuple[int, int, bytes] | None = None
         super().__init__(options.name.rpartition("/")[2], lease=options.lease, spool=spool, now=time.time())
@@ -79,15 +75,10 @@ class PostgresSession(Session[Connection]):
             StoreError: the ledger cannot be read.
         """
         with self._translated():
-            try:
-                with self._readers().connection(timeout=self._options.timeout) as connection:
-                    return reader(connection)
-            except psycopg.OperationalError as error:
-                if isinstance(error, PoolTimeout):
-                    raise
-            # An idle connection of the pool had been closed by the server or by the network.
-            with self._readers().connection(timeout=self._options.timeout) as connection:
-                return reader(connection)
+            if not self._is_registered and self._connection is None:
+                # The tables must be there, and the writer is the one to make them if they are not.
+                self.on_writer(self._writable)
+            return self._readers.run(reader)
 
     def get(self, request_id: str) -> StoredCall | None:
         """Answer the row of a call."""
@@ -185,9 +176,7 @@ class PostgresSession(Session[Connection]):
 
     def disconnect(self) -> None:
         """Close every connection."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
+        self._readers.close()
         self._drop_connection()
 
     def _flush(self, connection: Connection, batch: Batch) -> None:
@@ -292,22 +281,10 @@ class PostgresSession(Session[Connection]):
             with suppress(psycopg.Error):
                 connection.close()
 
-    def _readers(self) -> ConnectionPool[Connection]:
-        pool = self._pool
-        if pool is None:
-            if not self._is_registered:
-                # The tables must be there, and this process is the one to make them if they are not.
-                self.on_writer(self._writable)
-            pool = self._pool = ConnectionPool(
-                self._options.url,
-                kwargs=self._connection_options(),
-                min_size=0,
-                max_size=self._options.pool_size,
-                configure=self._configure,
-                open=True,
-                name="fcguard",
-            )
-        return pool
+    def _reader(self) -> Connection:
+        connection = psycopg.connect(self._options.url, **self._connection_options())
+        self._configure(connection)
+        return connection
 
     def _connection_options(self) -> dict[str, Any]:
         milliseconds = int(self._options.timeout * 1000)

@@ -1,0 +1,135 @@
+"""The memory ledger: bounded, with chains that stay checkable, and the same bytes as the durable one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fcguard.errors import ConfigurationError, StoreError
+from fcguard.model.states import CallState
+from fcguard.stores.base import Accepted, CallQuery, Enter, Event
+from fcguard.stores.chain import verify
+from fcguard.stores.memory import MemoryStore
+from fcguard.stores.sqlite import SQLiteStore
+from fcguard.testing.store_contract import ask, enter, identity, ids, move, note, open_call
+
+
+def test_it_keeps_at_least_one_call() -> None:
+    with pytest.raises(ConfigurationError, match="max_calls=0"):
+        MemoryStore(max_calls=0)
+
+
+def test_the_oldest_finished_calls_leave_and_open_ones_stay() -> None:
+    store = MemoryStore(max_calls=5)
+    ask(store, open_call(0))
+    for number in range(1, 21):
+        ask(store, enter(number, task_id=f"task-{number % 3}"))
+    assert [int(request_id[-6:]) for request_id in ids(store.calls())] == [20, 19, 18, 17, 16, 0]
+    assert len(list(store.events())) == 6
+    verification = verify(store.events(), heads=store.heads(), gaps=store.gaps())
+    assert verification.fault is None
+    ask(store, move(0, 1, CallState.SUCCEEDED))
+    assert [int(request_id[-6:]) for request_id in ids(store.calls())] == [20, 19, 18, 17, 0]
+
+
+def test_a_call_that_leaves_takes_its_key_along() -> None:
+    store = MemoryStore(max_calls=1)
+    keys: dict[str, Any] = {"idempotency_scope": "s", "idempotency_key": "k", "digest": "d"}
+    ask(store, open_call(1, **keys))
+    ask(store, move(1, 1, CallState.SUCCEEDED, result={"data": 1}))
+    ask(store, enter(2))
+    assert ask(store, open_call(3, **keys)) == Accepted(1)
+
+
+def test_nothing_is_left_of_tasks_that_left() -> None:
+    store = MemoryStore(max_calls=10)
+    for number in range(1000):
+        ask(store, enter(number, task_id=f"task-{number}"))
+    assert len(list(store.heads())) == 10
+
+
+def test_hashes_that_were_read_hold_when_earlier_events_leave() -> None:
+    store = MemoryStore(max_calls=4)
+    for number in range(4):
+        ask(store, enter(number))
+    seen = {event.seq: event.hash for event in store.events()}
+    ask(store, enter(4))
+    ask(store, enter(5))
+    now = {event.seq: event.hash for event in store.events()}
+    assert {seq: now[seq] for seq in (3, 4)} == {seq: seen[seq] for seq in (3, 4)}
+    gaps = list(store.gaps())
+    assert [(gap.first, gap.last, gap.hash) for gap in gaps] == [(1, 2, seen[2])]
+    assert verify(store.events(), heads=store.heads(), gaps=gaps).ok
+
+
+def test_a_payload_without_a_json_form_is_found_at_reading() -> None:
+    store = MemoryStore()
+    assert ask(store, Enter(identity(1), CallState.SUCCEEDED, 1, Event("call", 1.0, {"a": object()}))) == Accepted(1)
+    with pytest.raises(StoreError, match="no JSON form"):
+        list(store.events())
+
+
+@pytest.mark.parametrize("of_task", ["task", "other"])
+def test_events_of_a_call_in_a_task(of_task: str) -> None:
+    store = MemoryStore()
+    ask(store, enter(1))
+    events = list(store.events(request_id="fc-20260130-000001", task_id=of_task))
+    assert len(events) == (1 if of_task == "task" else 0)
+
+
+def test_a_spooled_command_that_fails_stays() -> None:
+    store = MemoryStore()
+    store.spool(note(1))
+    drained = store.drain()
+    assert list(drained.failed.values()) == ["the call 'fc-20260130-000001' is not in the ledger; open it first"]
+    ask(store, enter(1))
+    assert store.drain().applied == 1
+
+
+_commands = st.lists(
+    st.one_of(
+        st.builds(enter, st.integers(0, 5), task_id=st.sampled_from(["a", "b"])),
+        st.builds(
+            open_call, st.integers(0, 5), effect_key=st.sampled_from([None, "e"]), task_id=st.sampled_from(["a", "b"])
+        ),
+        st.builds(move, st.integers(0, 5), st.integers(1, 3), st.sampled_from(CallState), attempt=st.integers(1, 2)),
+        st.builds(note, st.integers(0, 5)),
+    ),
+    max_size=25,
+)
+
+
+@given(commands=_commands)
+def test_it_answers_and_holds_what_the_durable_ledger_does(
+    tmp_path_factory: pytest.TempPathFactory, commands: list[Any]
+) -> None:
+    """The same commands: the same answers, rows, bytes and hashes."""
+    path: Path = tmp_path_factory.mktemp("twin") / "ledger.db"
+    memory, durable = MemoryStore(), SQLiteStore(path, synchronous="NORMAL")
+
+    def answer(store: Any, command: Any) -> Any:
+        try:
+            return ask(store, command)
+        except StoreError as error:
+            return str(error)
+
+    assert [answer(memory, command) for command in commands] == [answer(durable, command) for command in commands]
+    assert sorted(memory.events(), key=lambda e: (e.task_id, e.seq)) == sorted(
+        durable.events(), key=lambda e: (e.task_id, e.seq)
+    )
+    for number in range(6):
+        one, other = memory.get(f"fc-20260130-{number:06d}"), durable.get(f"fc-20260130-{number:06d}")
+        assert (one is None) is (other is None)
+        if one is not None and other is not None:
+            assert (one.identity, one.state, one.version, one.result) == (
+                other.identity,
+                other.state,
+                other.version,
+                other.result,
+            )
+    assert sorted(ids(memory.calls(CallQuery()))) == sorted(ids(durable.calls(CallQuery())))
+    durable.close()
