@@ -123,8 +123,8 @@ class BlockingIO(_Base):
         try:
             value = fn(*args)
             return drive_in_own_loop(lambda: _awaited(value), self._workers) if isawaitable(value) else value
-        except asyncio.CancelledError as error:
-            raise CancelledInside from error
+        except asyncio.CancelledError:
+            raise CancelledInside from None
 
     async def sleep(self, seconds: float) -> None:
         """Block this thread."""
@@ -143,8 +143,8 @@ class BlockingIO(_Base):
             if timeout is None or prepared.tool.inline:
                 return consume(call, enter(fn, args, keywords))
             return self._in_thread(lambda: consume(call, enter(fn, args, keywords)), attempt, timeout)
-        except asyncio.CancelledError as error:  # nothing can cancel sync code from outside
-            raise CancelledInside from error
+        except asyncio.CancelledError:  # nothing can cancel sync code from outside
+            raise CancelledInside from None
         except NoThread as error:
             raise _no_thread(error) from error
         finally:
@@ -188,7 +188,7 @@ class BlockingIO(_Base):
             if not answers:
                 waiting.acquire()
         except BaseException:
-            if waiting.acquire(timeout=_LAST_WORD):
+            if answers or waiting.acquire(timeout=_LAST_WORD):
                 with suppress(Exception):
                     _open_answer(answers, heard)
             raise
@@ -251,10 +251,10 @@ class AsyncioIO(_Base):
                 return await self._thread(lambda: fn(*args), None, None)
             value = fn(*args)
             return await value if isawaitable(value) else value
-        except asyncio.CancelledError as error:
+        except asyncio.CancelledError:
             if _is_cancelled():
                 raise
-            raise CancelledInside from error
+            raise CancelledInside from None
 
     async def sleep(self, seconds: float) -> None:
         """Suspend this task."""
@@ -274,10 +274,10 @@ class AsyncioIO(_Base):
             if prepared.tool.inline:
                 return consume(call, enter(fn, args, keywords))
             return await self._thread(lambda: consume(call, enter(fn, args, keywords)), attempt, timeout)
-        except asyncio.CancelledError as error:
+        except asyncio.CancelledError:
             if _is_cancelled():
                 raise
-            raise CancelledInside from error
+            raise CancelledInside from None
         except NoThread as error:
             raise _no_thread(error) from error
         finally:
@@ -353,7 +353,13 @@ class AsyncioIO(_Base):
         if not answers:
             if isinstance(sys.exc_info()[1], GeneratorExit):
                 return None  # the coroutine is being closed and must not suspend; the ledger has the command
-            await _answered(answers, waiting)
+            try:
+                await _answered(answers, waiting)
+            except asyncio.CancelledError:
+                if answers:
+                    with suppress(Exception):
+                        _open_answer(answers, heard)
+                raise
         return _open_answer(answers, heard)
 
 

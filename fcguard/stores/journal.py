@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from fcguard.errors import StoreClosed, StoreCorrupt, StoreError, StoreUnavailable
@@ -80,6 +81,9 @@ async def start_attempt(call: Call, attempt: Attempt, store: Store, io: IO, leas
     except Exception as error:
         call.is_in_doubt = call.ledger_version is None
         raise Halt(_unwritable(error)) from None
+    except BaseException:
+        call.is_in_doubt = call.ledger_version is None
+        raise
     if isinstance(answer, Accepted):
         return
     if isinstance(answer, Replayed):
@@ -284,8 +288,18 @@ class _Whole:
         return identity, Event("call", self._at, story), result
 
 
-def watch_late(call: Call, attempt: Attempt, store: Store, now: Any) -> None:
-    """Have the outcome of an abandoned function appended to the ledger when it ends after all."""
+def watch_late(
+    call: Call, attempt: Attempt, store: Store, now: Callable[[], float], to_json: Callable[[Any], Any]
+) -> None:
+    """Have the outcome of an abandoned function appended to the ledger when it ends after all.
+
+    Args:
+        call: the call.
+        attempt: the abandoned attempt.
+        store: the ledger.
+        now: the wall clock in seconds.
+        to_json: turns what the function returned into JSON values; never raises.
+    """
     late = attempt.late
     if late is None or call.ledger_version is None:
         return
@@ -295,9 +309,10 @@ def watch_late(call: Call, attempt: Attempt, store: Store, now: Any) -> None:
         payload: dict[str, Any] = {"request_id": request_id, "attempt": attempt.number, "returned": ended.has_value}
         if ended.error is not None:
             payload["error"] = type(ended.error).__name__
-        elif isinstance(ended.value, (str, int, float, bool, dict, list, type(None))):
-            payload["value"] = redactor.value(ended.value)
-        store.submit(Note(request_id, Event("late", now(), payload)), _ignore)
+        else:
+            payload["value"] = redactor.value(to_json(ended.value))
+        with suppress(Exception):  # this is the abandoned thread: there is nobody to tell
+            store.submit(Note(request_id, Event("late", now(), payload)), _ignore)
 
     late.on_end(record)
 
