@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from fcguard import Applied, AppliedByOther, ConfirmBy, Fallback, Guard, Inconclusive, NotApplied, Retry, Tool
+from fcguard import (
+    Applied,
+    AppliedByOther,
+    ConfirmBy,
+    Fallback,
+    Guard,
+    Inconclusive,
+    NotApplied,
+    Retry,
+    Tool,
+    Violation,
+)
 from fcguard.model.states import CallState
 from fcguard.testing.clock import FakeClock
 from tests.conftest import ANY_OBJECT, Effect, Hang, Mode, Script, add
@@ -346,3 +357,20 @@ def test_an_unknown_fallback_leaves_the_failure_as_it_is(guard: Guard, mode: Mod
     add(guard, mode, Script(ConnectionResetError()), "query", effect="read", retry=1, fallback=("nobody",))
     result = mode.call(guard, "query", {})
     assert (result.success, result.error_type) == (False, "CONNECTION_FAILED")
+
+
+def test_a_repeat_that_is_refused_leaves_the_proof_that_nothing_was_applied(guard: Guard, mode: Mode) -> None:
+    script = Script(TimeoutError(), Effect("done"))
+    answers = [None, Violation("CIRCUIT_OPEN", "too many failures")]
+    add(
+        guard,
+        mode,
+        script,
+        confirm=lambda call: NotApplied(),
+        settle=1.0,
+        constraints=(lambda call: answers.pop(0),),
+    )
+    with guard.task("order"):
+        result = mode.call(guard, "tool", {})
+    assert (result.effect, result.retryable, result.attempts) == ("not_applied", True, 1)
+    assert state_of(guard, result) is CallState.FAILED

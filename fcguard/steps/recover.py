@@ -205,6 +205,7 @@ def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, 
     is_proved = licence == "settle"
     if is_proved:
         attempt.effect = "not_applied"
+        call.failure = _proved_not_applied(failure, attempt)  # stands if nothing more can be sent
     pause = (
         None
         if tool.effect == "destructive"
@@ -213,9 +214,7 @@ def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, 
     if pause is not None:
         call.pause = 0.0 if is_proved else pause
         return _Then.AGAIN
-    if is_proved:
-        call.failure = _proved_not_applied(failure, attempt)
-    else:
+    if not is_proved:
         _park(call, failure, "The effect is not there, and the attempts are used up.")
     return _Then.NEXT
 
@@ -254,7 +253,7 @@ def _park(call: Call, failure: Failure, why: str) -> None:
 def _proved_not_applied(failure: Failure, attempt: Attempt) -> Failure:
     return Failure.of(
         attempt.error_type or failure.error_type,
-        f"{failure.reason.partition(':')[0]}: it was confirmed that nothing was applied; the attempts are used up.",
+        f"{failure.reason.partition(':')[0]}: it was confirmed that nothing was applied.",
         "execute",
         effect="not_applied",
         retry_after=failure.retry_after,
