@@ -374,3 +374,35 @@ def test_a_repeat_that_is_refused_leaves_the_proof_that_nothing_was_applied(guar
         result = mode.call(guard, "tool", {})
     assert (result.effect, result.retryable, result.attempts) == ("not_applied", True, 1)
     assert state_of(guard, result) is CallState.FAILED
+
+
+def test_a_repeat_that_was_not_applied_proves_nothing_about_the_first_attempt(guard: Guard, mode: Mode) -> None:
+    script = Script(Effect(TimeoutError()), ConnectionRefusedError(111, "refused"))
+    add(guard, mode, script, idempotency_key=True, retry=2)
+    with guard.task("order"):
+        result = mode.call(guard, "tool", {})
+    assert (result.error_type, result.effect, result.retryable, result.attempts) == (
+        "UNCERTAIN_RESULT",
+        "unknown",
+        False,
+        2,
+    )
+    assert state_of(guard, result) is CallState.PARKED
+
+
+def test_an_effect_of_the_first_attempt_is_found_after_the_second(guard: Guard, mode: Mode) -> None:
+    script = Script(TimeoutError(), ConnectionRefusedError(111, "refused"))
+    answers = [NotApplied(), Applied("found at last")]
+    add(guard, mode, script, conditional=True, confirm=lambda call: answers.pop(0), retry=2)
+    with guard.task("order"):
+        result = mode.call(guard, "tool", {})
+    assert (result.success, result.outcome_basis, result.data) == (True, "confirmed", "found at last")
+
+
+def test_an_idempotent_write_that_may_be_applied_stays_open(guard: Guard, mode: Mode) -> None:
+    script = Script(ConnectionResetError(), ConnectionRefusedError(111, "refused"))
+    add(guard, mode, script, effect="idempotent_write", retry=2)
+    with guard.task("put"):
+        result = mode.call(guard, "tool", {})
+    assert (result.success, result.effect, result.retryable) == (False, "unknown", True)
+    assert state_of(guard, result) is CallState.UNCERTAIN

@@ -11,7 +11,7 @@ from fcguard.constraints.admission import release
 from fcguard.io import IO
 from fcguard.model.call import Attempt, Call
 from fcguard.model.evidence import Evidence
-from fcguard.model.failure import Failure, NextAction
+from fcguard.model.failure import ErrorType, Failure, NextAction
 from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, NotApplied
 from fcguard.model.states import CallState
 from fcguard.model.tool import Fallback
@@ -59,11 +59,28 @@ async def recover_call(call: Call, config: Config, io: IO) -> bool:
         if attempt.failure is None:
             call.failure, call.effect, call.basis = None, attempt.effect, "returned"
             return False
-        failure = attempt.failure
-        if attempt.effect == "unknown" and not attempt.is_restored:
+        failure = _judged_with_the_earlier(call, attempt, attempt.failure)
+        if failure.effect == "unknown" and not attempt.is_restored:
             await move_call(call, CallState.UNCERTAIN, "uncertain", attempt.summary(), config.store, io)
     call.failure = failure
     return await _act(call, failure, halt is not None, config, io)
+
+
+def _judged_with_the_earlier(call: Call, attempt: Attempt, failure: Failure) -> Failure:
+    """Keep a write uncertain while an earlier attempt of it is: that this one was not applied proves nothing about that one."""
+    if failure.effect == "unknown" or call.prepared.is_read or call.prepared.tool.effect == "idempotent_write":
+        return failure
+    if all(one.effect != "unknown" for one in call.attempts):
+        return failure
+    return Failure.of(
+        ErrorType.UNCERTAIN_RESULT,
+        f"The last attempt did not take effect ({failure.message}), but an earlier one may have. Confirm the state first.",
+        "execute",
+        effect="unknown",
+        retry_after=failure.retry_after,
+        cause=failure.cause,
+        reason=f"{failure.error_type} after an attempt of unknown effect: {failure.reason}",
+    )
 
 
 async def _act(call: Call, failure: Failure, is_halted: bool, config: Config, io: IO) -> bool:
@@ -110,7 +127,13 @@ async def _ask(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
 
     Without a confirmation, a server that removes duplicates, or a condition, makes the repeat itself the question.
     """
-    answer: Confirmation | None = _from_late(call, attempt, config, io)
+    answer: Confirmation | None = None
+    for one in call.attempts:
+        answer = _from_late(call, one, config, io)
+        if isinstance(answer, Applied):
+            break
+    if isinstance(answer, NotApplied) and any(one.effect == "unknown" for one in call.attempts if one is not attempt):
+        answer = None  # only the last attempt is known not to have been applied
     source = "late result"
     if answer is None and call.prepared.tool.confirm is None and _asks_by_repeating(call):
         answer, source = NotApplied("not asked: the repeat cannot be applied twice"), "licence"
@@ -158,7 +181,7 @@ async def _ask_when_settled(call: Call, attempt: Attempt, answer: Confirmation, 
         return _Unsettled("its settle window is not over")
     if left > 0:
         await io.sleep(left)
-    if attempt.late is not None and attempt.late.is_running:
+    if any(one.late is not None and one.late.is_running for one in call.attempts):
         return _Unsettled("the abandoned function still runs and may still send")
     return await _ask(call, attempt, config, io)
 
@@ -204,7 +227,8 @@ def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, 
         return _Then.NEXT
     is_proved = licence == "settle"
     if is_proved:
-        attempt.effect = "not_applied"
+        for one in call.attempts:  # nothing that any of them sent can still land
+            one.effect = "not_applied"
         call.failure = _proved_not_applied(failure, attempt)  # stands if nothing more can be sent
     pause = (
         None
