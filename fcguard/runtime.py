@@ -62,9 +62,12 @@ def drive_in_own_loop(make: Callable[[], Coroutine[Any, Any, T]], workers: Worke
             raise asyncio.CancelledError
         return await make()
 
-    workers.submit(lambda: asyncio.run(main()), copy_context(), deliver, at_once=True)
+    job = Job(lambda: asyncio.run(main()), copy_context(), deliver)
     try:
+        workers.submit(job, at_once=True)
         ended.wait()
+    except NoThread:
+        raise
     except BaseException:
         stopped.append(True)
         if running:
@@ -158,8 +161,9 @@ class BlockingIO(_Base):
             outcome[:] = value, error
             ended.set()
 
-        job = self._workers.submit(fn, copy_context(), deliver)
+        job = Job(fn, copy_context(), deliver)
         try:
+            self._workers.submit(job)
             is_over = ended.wait(timeout)
         except BaseException:
             _leave(job, attempt)
@@ -319,7 +323,8 @@ class AsyncioIO(_Base):
             except RuntimeError:  # the loop was closed while the function ran: nobody waits any more
                 return
 
-        job = self._workers.submit(fn, copy_context(), deliver)
+        job = Job(fn, copy_context(), deliver)
+        self._workers.submit(job)
         try:
             if timeout is None:
                 return await future

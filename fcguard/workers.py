@@ -25,12 +25,18 @@ class Job:
     """One function call on a worker thread.
 
     Its outcome goes to `deliver`, or, once `abandon` was called, to the `Late` that `abandon` answered.
+
+    Args:
+        fn: the function.
+        context: a copied context to run it in.
+        deliver: gets `(value, error)`, in the worker's thread.
     """
 
     __slots__ = ("_context", "_deliver", "_fn", "_late", "_lock", "_outcome", "_state", "submitter", "worker")
 
-    def __init__(self, fn: Callable[[], Any], context: Context, deliver: Deliver, submitter: _Worker | None) -> None:
-        self._fn, self._context, self._deliver, self.submitter = fn, context, deliver, submitter
+    def __init__(self, fn: Callable[[], Any], context: Context, deliver: Deliver) -> None:
+        self._fn, self._context, self._deliver = fn, context, deliver
+        self.submitter: _Worker | None = None
         self.worker: _Worker | None = None
         self._lock = threading.Lock()
         self._state = "queued"
@@ -147,13 +153,11 @@ class Workers:
         self._idle = 0
         self._live = 0
 
-    def submit(self, fn: Callable[[], Any], context: Context, deliver: Deliver, *, at_once: bool = False) -> Job:
-        """Have a function run in a thread under a copied context.
+    def submit(self, job: Job, *, at_once: bool = False) -> None:
+        """Have a job run in a thread.
 
         Args:
-            fn: the function.
-            context: a copied context to run it in.
-            deliver: gets `(value, error)`, in that thread.
+            job: a job that was not submitted yet.
             at_once: run it in a thread of its own that is not counted, instead of queueing.
 
         Raises:
@@ -163,8 +167,8 @@ class Workers:
             self._reset()
             _here.worker = None
         submitter = _here.worker
-        job = Job(fn, context, deliver, submitter)
         if submitter is not None:
+            job.submitter = submitter
             submitter.wait(1)
         try:
             if at_once:
@@ -174,7 +178,6 @@ class Workers:
         except RuntimeError as error:
             job.abandon()
             raise NoThread(str(error)) from error
-        return job
 
     def _enqueue(self, job: Job) -> None:
         with self._changed:
