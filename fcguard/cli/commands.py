@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import typer
 
-from fcguard.cli import calls, integrity, repair, traces
+from fcguard.cli import calls, evaluation, integrity, repair, suites, traces
 
 __all__ = ["make_app"]
 
-_HELP = """Read and repair the ledger of governed calls.
+_HELP = """Read and repair the ledger of governed calls; evaluate them, and try agents on suites.
 
-Every command takes --store URL (sqlite:///path, sqlite:////absolute/path, postgresql://user@host/db) or --app module:guard;
+Every command on a ledger takes --store URL (sqlite:///path, sqlite:////absolute/path, postgresql://user@host/db) or --app module:guard;
 without either, the ledger is what FCGUARD_LEDGER names, or .fcguard/ledger.db.
 
 Exit codes: 0 all is well; 1 something was found (a record that does not hold, a call that needs somebody); 2 wrong usage;
-3 the ledger or file cannot be read.
+3 the ledger or file cannot be read. `gate` and `suite run`: 0 pass, 1 gate failed, 2 wrong usage, 3 not decided.
 """
 
 
@@ -23,6 +23,6 @@ def make_app() -> typer.Typer:
     app = typer.Typer(
         help=_HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
     )
-    for group in (calls, integrity, repair, traces):
+    for group in (calls, integrity, repair, traces, evaluation, suites):
         group.add_to(app)
     return app
