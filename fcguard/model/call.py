@@ -203,6 +203,8 @@ class Attempt:
                 out["cause"] = self.failure.cause
         if self.late is not None:
             out["abandoned"] = True
+        if self.is_restored:
+            out["restored"] = True  # when it ended is not known from here
         return out
 
 

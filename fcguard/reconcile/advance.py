@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fcguard.config import Config, Prepared
@@ -46,6 +46,15 @@ class _Pass:
     def report(self) -> Recovery:
         return Recovery(tuple(self.rows[name] for name in sorted(self.rows)), self.busy, self.drained)
 
+    def lose(self, request_id: str) -> bool:
+        """Note that a call which was to be taken up later went to somebody else; answer whether this recovery knew it."""
+        row = self.rows.get(request_id)
+        if row is not None and row.due_at is not None:
+            self.rows[request_id] = replace(
+                row, did="taken_over", message="another worker went on with it", due_at=None
+            )
+        return row is not None
+
     def next_due(self) -> float | None:
         return min((row.due_at for row in self.rows.values() if row.due_at is not None), default=None)
 
@@ -74,8 +83,11 @@ async def recover_calls(
         await io.call(store.heartbeat)  # so that nothing that this very process works on looks left behind
         witness = await witness_of(store, io, assume_dead_after)
         found.busy = 0
-        for row in await io.call(_all_open, store):
+        rows = await io.call(_all_open, store)
+        for row in rows:
             await _look(row, found, witness, config, io)
+        for request_id in found.rows.keys() - {row.identity.request_id for row in rows}:
+            found.lose(request_id)
         due = found.next_due()
         if due is None:
             return found.report()
@@ -91,9 +103,10 @@ async def _look(row: StoredCall, found: _Pass, witness: Witness, config: Config,
         found.rows.setdefault(request_id, _row(row, witness, "waits", _reason(row)))
         return
     if not witness.may_take(row, now):
-        known = found.rows.get(request_id)
-        if known is None or known.due_at is None:
-            found.busy += known is None
+        if row.next_at is not None and row.next_at > now:
+            found.rows[request_id] = _row(row, witness, "deferred", _reason(row), due_at=row.next_at)
+        elif not found.lose(request_id):
+            found.busy += 1
         return
     found.rows[request_id] = (await advance_call(row, witness, config, io)).row
 
@@ -140,7 +153,8 @@ async def advance_call(row: StoredCall, witness: Witness, config: Config, io: IO
     await _find_reasons(call, row, history, witness, config, io)
     if not row.attempt and call.unsendable is not None:
         return Advanced(_row(row, witness, "left_open", f"it cannot be sent: {call.unsendable}"))
-    command = take_over(row, witness.liveness(row.owner), witness.here, now, sent_until if row.attempt else None)
+    is_proved = row.attempt > 0 and call.unsendable is None and licence_to_retry(call) == "settle"
+    command = take_over(row, witness.liveness(row.owner), witness.here, now, sent_until if is_proved else None)
     answer = await io.commit(config.store, command)
     if not isinstance(answer, Accepted):
         return Advanced(_row(row, witness, "taken_over", "another worker moved it first"))

@@ -18,12 +18,12 @@ class Takeover(NamedTuple):
     Attributes:
         owner: id of the earlier owner, as far as it is known.
         liveness: what was known of it then.
-        at: wall clock in seconds.
+        by: id of the later owner.
     """
 
     owner: str | None
     liveness: str
-    at: float
+    by: str
 
 
 @dataclass(slots=True)
@@ -34,22 +34,28 @@ class History:
         opening: what was written before the first dispatch.
         address: what the latest attempt was addressed with: `opening`, or what an attempt said after the environment changed.
         started: wall clock of each attempt's start, by number.
+        senders: who started it, by number; None: whoever opened the call.
         summaries: what is known of the end of attempts, by number.
         takeovers: in order.
-        sent_until: wall clock of the last moment at which an attempt can have sent something, by number, where it was fixed.
+        sent_until: wall clock of the last moment at which an attempt can have sent something, by number, where a takeover
+            proved one.
         returned: what abandoned attempts, or writers that had lost the call, answered after all, by number.
-        ended: numbers of abandoned attempts that ended after all.
-        late_at: when they did.
+        late_at: when abandoned attempts ended after all, by number.
     """
 
     opening: Mapping[str, Any] = field(default_factory=dict)
     address: Mapping[str, Any] = field(default_factory=dict)
     started: dict[int, float] = field(default_factory=dict)
+    senders: dict[int, str | None] = field(default_factory=dict)
     summaries: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     takeovers: list[Takeover] = field(default_factory=list)
     sent_until: dict[int, float] = field(default_factory=dict)
     returned: dict[int, Any] = field(default_factory=dict)
     late_at: dict[int, float] = field(default_factory=dict)
+
+    def sender(self, number: int, owner: str | None) -> str | None:
+        """Answer the id of the owner that started an attempt; `owner` is the call's owner now."""
+        return self.senders[number] or (self.takeovers[0].owner if self.takeovers else owner)
 
     def is_running(self, number: int) -> bool:
         """Tell whether an abandoned attempt may still run in its process: nothing says that it ended."""
@@ -85,10 +91,11 @@ def read_history(events: Iterable[StoredEvent]) -> History:
         if event.kind == "opened":
             history.opening = history.address = body
             last = 1
-            history.started[1] = event.at
+            history.started[1], history.senders[1] = event.at, None
         elif event.kind == "attempt":
             last = int(body["number"])
             history.started[last] = event.at
+            history.senders[last] = history.takeovers[-1].by if history.takeovers else None
             if "arguments" in body:
                 history.address = {**history.opening, **body}
         else:
@@ -101,7 +108,8 @@ def _take(history: History, event: StoredEvent, body: Mapping[str, Any], last: i
         history.summaries[int(body["number"])] = body
     elif event.kind in ("outcome", "parked"):
         for summary in body.get("attempts", ()):
-            history.summaries[int(summary["number"])] = summary
+            if not summary.get("restored"):  # else it says nothing about when the attempt ended
+                history.summaries[int(summary["number"])] = summary
         # The call is open, so a success among its events was written by a worker that had lost it: it holds all the same.
         if body.get("result", {}).get("success") is True:
             history.returned[last] = body["result"].get("data")
@@ -111,6 +119,6 @@ def _take(history: History, event: StoredEvent, body: Mapping[str, Any], last: i
         if body["returned"] and "value" in body:
             history.returned[number] = body["value"]
     elif event.kind == "claimed":
-        history.takeovers.append(Takeover(body.get("from"), str(body["liveness"]), event.at))
+        history.takeovers.append(Takeover(body.get("from"), str(body["liveness"]), str(body["by"])))
         if "sent_until" in body:
             history.sent_until[last] = float(body["sent_until"])

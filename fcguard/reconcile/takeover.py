@@ -74,25 +74,27 @@ class Witness:
     def why_not_quiet(self, call: StoredCall, history: History, now: float) -> str | None:
         """Answer why a sent request of a call may still be on its way after its settle window; None if none can be.
 
-        Everybody who ever had the call must be proved dead, or be this process and have let go of it.
+        Whoever started an attempt must be proved dead, or be this process and have let go of it. Workers that had the call
+        and only looked do not matter.
         """
-        earlier = [(call.owner, self.liveness(call.owner), call.updated_at)]
-        earlier += [(taken.owner, Liveness(taken.liveness), taken.at) for taken in history.takeovers]
-        for owner_id, known, at in earlier:
-            if known is Liveness.DEAD or self.liveness(owner_id) is Liveness.DEAD:
+        for number, started_at in history.started.items():
+            sender = history.sender(number, call.owner)
+            if self._is_proved_dead(sender, history) or self._is_silent(sender, started_at, now):
                 continue
-            if owner_id == self.here.id:
-                if owner_id == call.owner and call.state is not CallState.PARKED and call.next_at is None:
-                    return "this process still works on it"
-                if any(map(history.is_running, history.summaries)):
-                    return "a function of this process that was given up still runs"
-                continue
-            if not self._is_silent(owner_id, at, now):
-                return f"the process {owner_id or 'that had it'} is not proved dead"
+            if sender != self.here.id:
+                return f"the process {sender or 'that sent it'} is not proved dead"
+            if call.owner == sender and call.state is not CallState.PARKED and call.next_at is None:
+                return "this process still works on it"
+            if history.is_running(number):
+                return "a function of this process that was given up still runs"
         return None
 
+    def _is_proved_dead(self, owner_id: str | None, history: History) -> bool:
+        was_dead = any(taken.owner == owner_id and taken.liveness == Liveness.DEAD for taken in history.takeovers)
+        return was_dead or self.liveness(owner_id) is Liveness.DEAD
+
     def _is_silent(self, owner_id: str | None, at: float, now: float) -> bool:
-        if self.assume_dead_after is None:
+        if self.assume_dead_after is None or self.liveness(owner_id) is not Liveness.UNKNOWN:
             return False
         owner = self.owners.get(owner_id or "")
         return now - (at if owner is None else owner.seen_at) >= self.assume_dead_after
@@ -106,7 +108,7 @@ def take_over(call: StoredCall, liveness: Liveness, here: Owner, now: float, sen
         liveness: what is known of its owner.
         here: this process.
         now: wall clock in seconds.
-        sent_until: last moment at which its last attempt can have sent something; None: nothing was sent.
+        sent_until: last moment at which its last attempt can have sent something; None: not proved, or nothing was sent.
     """
     body = {"by": here.id, "from": call.owner, "liveness": str(liveness)}
     settle = call.identity.settle

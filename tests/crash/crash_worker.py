@@ -2,6 +2,8 @@
 
     python crash_worker.py die URL FOLDER WINDOW COLOUR [--schema S]
     python crash_worker.py recover COLOUR (URL FOLDER SCHEMA)...
+    python crash_worker.py hold URL FOLDER SCHEMA         # waits in the tool for a line on stdin, then sends
+    python crash_worker.py contend URL FOLDER SCHEMA      # waits for a line on stdin, then makes one write of a shared business key
 
 The hooks are a store and a tool of the test; the product has none. An effect is a line in the file `effects`.
 """
@@ -54,6 +56,8 @@ class DyingStore:
         return getattr(self._inner, name)
 
     def submit(self, command: Any, done: Callable[[Any], None]) -> None:
+        if self._window == "hold" and isinstance(command, Open):
+            command.lease = 0.0
         if self._is_down:
             done(StoreUnavailable("the ledger is away"))
             return
@@ -129,6 +133,9 @@ def make_guard(store: Any, folder: Path, window: str, colour: str) -> Guard:
 
     def send(order_id: str, quantity: int) -> dict[str, Any]:
         sends.append(1)
+        if window == "hold":
+            os.write(1, b"in the tool\n")
+            sys.stdin.readline()
         is_lost = window in ("confirming-lost", "before-next-intent")
         if is_lost or (window == "second-try-no-reply" and len(sends) == 1):
             raise TimeoutError("the request was lost")
@@ -160,6 +167,25 @@ def run_and_die(url: str, folder: Path, window: str, colour: str, schema: str) -
             result = guard.call("create_order", ORDER)
     os.write(1, (result.model_dump_json() + "\n").encode())
     die()
+
+
+def hold(url: str, folder: Path, schema: str) -> None:
+    store = DyingStore(make_store(url, folder, schema), "hold")
+    guard = make_guard(store, folder, "hold", "sync")
+    with guard.task("create an order", task_id="crash"):
+        result = guard.call("create_order", ORDER)
+    print(json.dumps({**result.model_dump(mode="json"), "flags": result.flags}), flush=True)
+
+
+def contend(url: str, folder: Path, schema: str) -> None:
+    guard = make_guard(make_store(url, folder, schema), folder, "contend", "sync")
+    guard.store.get("nothing")  # the ledger is open
+    os.write(1, b"ready\n")
+    sys.stdin.readline()
+    with guard.task("create an order", task_id="crash"):
+        result = guard.call("create_order", ORDER)
+    print(result.model_dump_json(), flush=True)
+    guard.close()
 
 
 def recover(colour: str, url: str, folder: Path, schema: str) -> dict[str, Any]:
@@ -196,6 +222,9 @@ def main() -> None:
     if role == "die":
         url, folder, window, colour, schema = rest
         run_and_die(url, Path(folder), window, colour, schema)
+    elif role in ("hold", "contend"):
+        url, folder, schema = rest
+        (hold if role == "hold" else contend)(url, Path(folder), schema)
     else:
         colour, *ledgers = rest
         for number in range(0, len(ledgers), 3):
