@@ -10,7 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Liveness", "Owner", "liveness_of", "this_owner"]
+__all__ = ["REMEMBERED", "Liveness", "Owner", "liveness_of", "this_owner"]
+
+REMEMBERED: Final = 7 * 86400.0
+"""Seconds for which a ledger keeps a dead process that owns nothing open: whoever recovers a call asks about all who had it."""
 
 
 class Liveness(StrEnum):

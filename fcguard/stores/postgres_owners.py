@@ -1,7 +1,9 @@
 """Owners, leases and retention in the PostgreSQL ledger; all times are the server's."""
 
+# ruff: noqa: S608 - what is put into statements is written in this module
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -9,7 +11,7 @@ import psycopg
 
 from fcguard.stores.base import Event
 from fcguard.stores.batch import Batch
-from fcguard.stores.owner import Liveness, Owner, liveness_of
+from fcguard.stores.owner import REMEMBERED, Liveness, Owner, liveness_of
 from fcguard.stores.postgres_rows import PostgresView, read_one
 from fcguard.stores.recoverable import Claim, Pruned, join_gaps
 
@@ -17,21 +19,21 @@ __all__ = ["claim", "prune", "read_owners", "register", "renew", "retire"]
 
 Connection: TypeAlias = psycopg.Connection[Any]
 
+_OF_OPEN_CALLS: Final = "SELECT owner FROM fc_calls WHERE is_open AND owner IS NOT NULL"
 _AT_ONCE: Final = 500
 """Calls removed in one transaction, so that writers do not wait long."""
 
 
 def register(connection: Connection, owner: Owner, now: float) -> None:
-    """Make a process known, and forget those that ended and own nothing open."""
+    """Make a process known, and forget those that ended long ago and own nothing open."""
     connection.execute(
         "INSERT INTO fc_owners VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING",
         (owner.id, owner.host, owner.boot, owner.pid, owner.started, now),
     )
-    dead = [other.id for other in read_owners(connection) if liveness_of(other, owner) is Liveness.DEAD]
-    connection.execute(
-        "DELETE FROM fc_owners o WHERE id = ANY(%s) AND NOT EXISTS (SELECT 1 FROM fc_calls WHERE is_open AND owner = o.id)",
-        (dead,),
-    )
+    old = _owners(connection, f"WHERE seen_at < %s AND id NOT IN ({_OF_OPEN_CALLS})", (now - REMEMBERED,))
+    dead = [other.id for other in old if liveness_of(other, owner) is Liveness.DEAD]
+    if dead:
+        connection.execute("DELETE FROM fc_owners WHERE id = ANY(%s)", (dead,))
 
 
 def retire(connection: Connection, owner_id: str, now: float) -> None:
@@ -52,7 +54,12 @@ def renew(connection: Connection, owner_id: str, now: float, lease: float) -> No
 
 def read_owners(connection: Connection) -> list[Owner]:
     """Answer the known processes."""
-    return [Owner(*row) for row in connection.execute("SELECT id, host, boot, pid, started, seen_at FROM fc_owners")]
+    return _owners(connection)
+
+
+def _owners(connection: Connection, where: str = "", parameters: Sequence[Any] = ()) -> list[Owner]:
+    statement = f"SELECT id, host, boot, pid, started, seen_at FROM fc_owners {where}"
+    return [Owner(*row) for row in connection.execute(statement.encode(), parameters)]
 
 
 def claim(
@@ -62,7 +69,7 @@ def claim(
 
     The condition is that of `judge.is_claimable`, in SQL; calls that another transaction writes now are passed over.
     """
-    owners = {owner.id: owner for owner in read_owners(connection)}
+    owners = {owner.id: owner for owner in _owners(connection, f"WHERE id IN ({_OF_OPEN_CALLS})")}
     liveness = {id_: liveness_of(owner, here) for id_, owner in owners.items()}
     dead = [id_ for id_, known in liveness.items() if known is Liveness.DEAD]
     found = connection.execute(

@@ -4,28 +4,31 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 from fcguard.stores.base import Event
 from fcguard.stores.batch import Batch
 from fcguard.stores.judge import is_claimable
-from fcguard.stores.owner import Liveness, Owner, liveness_of
+from fcguard.stores.owner import REMEMBERED, Liveness, Owner, liveness_of
 from fcguard.stores.recoverable import Claim
 from fcguard.stores.sqlite_rows import flush, read_open
 
 __all__ = ["claim", "read_owners", "register", "renew", "retire"]
 
+_OF_OPEN_CALLS: Final = "SELECT owner FROM fc_calls WHERE is_open = 1 AND owner IS NOT NULL"
+
 
 def register(connection: sqlite3.Connection, owner: Owner, now: float) -> None:
-    """Make a process known, and forget those that ended and own nothing open."""
+    """Make a process known, and forget those that ended long ago and own nothing open."""
     connection.execute(
         "INSERT OR IGNORE INTO fc_owners (id, host, boot, pid, started, seen_at) VALUES (?, ?, ?, ?, ?, ?)",
         (owner.id, owner.host, owner.boot, owner.pid, owner.started, now),
     )
-    idle = "SELECT owner FROM fc_calls WHERE is_open = 1 AND owner IS NOT NULL"
-    for other in read_owners(connection, f"WHERE id NOT IN ({idle})"):
-        if liveness_of(other, owner) is Liveness.DEAD:
-            connection.execute("DELETE FROM fc_owners WHERE id = ?", (other.id,))
+    old = read_owners(connection, f"WHERE seen_at < ? AND id NOT IN ({_OF_OPEN_CALLS})", (now - REMEMBERED,))
+    dead = [(other.id,) for other in old if liveness_of(other, owner) is Liveness.DEAD]
+    connection.executemany("DELETE FROM fc_owners WHERE id = ?", dead)
 
 
 def retire(connection: sqlite3.Connection, owner_id: str, now: float) -> None:
@@ -43,9 +46,9 @@ def renew(connection: sqlite3.Connection, owner_id: str, now: float, lease: floa
     )
 
 
-def read_owners(connection: sqlite3.Connection, where: str = "") -> list[Owner]:
+def read_owners(connection: sqlite3.Connection, where: str = "", parameters: Sequence[Any] = ()) -> list[Owner]:
     """Answer the known processes."""
-    rows = connection.execute(f"SELECT id, host, boot, pid, started, seen_at FROM fc_owners {where}")
+    rows = connection.execute(f"SELECT id, host, boot, pid, started, seen_at FROM fc_owners {where}", parameters)
     return [Owner(*row) for row in rows]
 
 
@@ -53,7 +56,7 @@ def claim(
     connection: sqlite3.Connection, batch: Batch, here: Owner, now: float, *, limit: int, lease: float
 ) -> list[Claim]:
     """Take over calls that nobody works on; inside a transaction that the caller commits."""
-    owners = {owner.id: owner for owner in read_owners(connection)}
+    owners = {owner.id: owner for owner in read_owners(connection, f"WHERE id IN ({_OF_OPEN_CALLS})")}
     liveness = {id_: liveness_of(owner, here) for id_, owner in owners.items()}
     claims: list[Claim] = []
     for call in read_open(connection):

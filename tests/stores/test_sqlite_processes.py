@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -229,11 +230,15 @@ def test_what_a_parent_has_queued_is_the_parents(path: Path, store: SQLiteStore)
     assert [request_id[-1] for request_id in ids(store.calls())] == ["4", "3", "2", "1"]
 
 
-def test_a_process_that_died_is_proved_dead_and_forgotten(path: Path, store: SQLiteStore) -> None:
+def test_a_process_that_died_is_remembered_for_a_week(path: Path) -> None:
+    """Whoever recovers a call asks about everybody who had it, so the dead are not forgotten at once."""
     process = _start(path, "d", 1, "--kind", "write")
     process.communicate(timeout=60)
-    ask(store, enter(1))
-    assert [owner.id for owner in store.owners()] == [store.owner.id]
+    for days, count in ((1, 2), (8, 2)):
+        store = SQLiteStore(path, clock=lambda days=days: time.time() + days * 86400)
+        ask(store, enter(days))
+        assert len(store.owners()) == count, "after a week the process is forgotten, and this one has been there twice"
+        store.close()
 
 
 def test_an_outcome_spooled_by_a_dead_process_is_drained_before_anything_is_asked(path: Path) -> None:
