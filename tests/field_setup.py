@@ -25,7 +25,7 @@ from fcguard.model.states import CallState
 from fcguard.rules.command import shell
 from fcguard.rules.database import sql
 from fcguard.rules.filesystem import paths
-from fcguard.rules.hosts import hosts
+from fcguard.rules.host_rule import hosts
 from fcguard.stores.base import CallQuery, Enter, Event, Identity, Move, Open
 from fcguard.testing.clock import FakeClock
 

@@ -219,7 +219,7 @@ def test_the_late_result_of_an_abandoned_thread_is_consulted_first(guard: Guard,
             clock.sleep(0)
         return NotApplied()
 
-    guard.register(Tool(name="tool", parameters=ANY_OBJECT, fn=script.sync, timeout=0.05, confirm=confirm, settle=1.0))
+    guard.register(Tool(name="tool", parameters=ANY_OBJECT, fn=script.sync, timeout=0.5, confirm=confirm, settle=1.0))
     with guard.task("order"):
         result = guard.call("tool", {})
     assert (result.success, result.outcome_basis, result.data) == (True, "late", "late but done")

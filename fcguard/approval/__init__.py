@@ -8,7 +8,7 @@ from fcguard.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from fcguard.approval.approvers import Approver, CallbackApprover, ConsoleApprover, Deferred
-    from fcguard.approval.consult import Approved, Modified, consult, needs_approval, review
+    from fcguard.approval.gate import Approved, Modified, consult, needs_approval, review
     from fcguard.approval.grants import ANY, Glob, Grant
     from fcguard.approval.request import ApprovalRequest, Decision
     from fcguard.approval.sqlite import SQLiteApprovals
@@ -40,7 +40,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "fcguard.approval.approvers": ("Approver", "CallbackApprover", "ConsoleApprover", "Deferred"),
-        "fcguard.approval.consult": ("Approved", "Modified", "consult", "needs_approval", "review"),
+        "fcguard.approval.gate": ("Approved", "Modified", "consult", "needs_approval", "review"),
         "fcguard.approval.grants": ("ANY", "Glob", "Grant"),
         "fcguard.approval.request": ("ApprovalRequest", "Decision"),
         "fcguard.approval.sqlite": ("SQLiteApprovals",),

@@ -322,7 +322,7 @@ class CallInfo:
         attempt: Attempt,
         monotonic: Callable[[], float],
         keep: Callable[..., Evidence],
-        headers: Callable[[], Mapping[str, str]],
+        headers: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._call, self._attempt, self._monotonic = call, attempt, monotonic
         self._keep, self._headers = keep, headers

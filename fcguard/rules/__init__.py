@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fcguard.rules.environments import only_in
     from fcguard.rules.expressions import expression
     from fcguard.rules.filesystem import paths
-    from fcguard.rules.hosts import hosts
+    from fcguard.rules.host_rule import hosts
     from fcguard.rules.identities import account_matches, tenant_matches
     from fcguard.rules.ownership import owned_by
     from fcguard.rules.parameters import ParameterRule, refusal
@@ -83,7 +83,7 @@ __getattr__, __dir__ = lazy_exports(
         "fcguard.rules.environments": ("only_in",),
         "fcguard.rules.expressions": ("expression",),
         "fcguard.rules.filesystem": ("paths",),
-        "fcguard.rules.hosts": ("hosts",),
+        "fcguard.rules.host_rule": ("hosts",),
         "fcguard.rules.identities": ("account_matches", "tenant_matches"),
         "fcguard.rules.ownership": ("owned_by",),
         "fcguard.rules.parameters": ("ParameterRule", "refusal"),

@@ -112,7 +112,7 @@ class HostPolicy:
         ports: Iterable[int] | None = None,
         owner: str = "hosts",
     ) -> None:
-        """Compile the policy; see `fcguard.rules.hosts` for the options.
+        """Compile the policy; see `fcguard.rules.host_rule` for the options.
 
         Raises:
             ConfigurationError: an entry, a scheme, a network or a port is none.

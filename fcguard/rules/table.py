@@ -24,7 +24,7 @@ from fcguard.rules import (
     search_scopes,
     task_policy,
 )
-from fcguard.rules.hosts import hosts
+from fcguard.rules.host_rule import hosts
 
 __all__ = ["RuleRow", "rules_markdown", "rules_table"]
 

@@ -28,7 +28,7 @@ __all__ = ["AsyncGuardedTransport", "GuardedTransport", "HostRefused"]
 
 
 class HostOptions(TypedDict, total=False):
-    """The options of `fcguard.rules.hosts`, with the same meaning and defaults."""
+    """The options of `fcguard.rules.host_rule`, with the same meaning and defaults."""
 
     allow_subdomains: bool
     allow_private: bool | Iterable[str]
@@ -190,13 +190,13 @@ class GuardedTransport(httpx.BaseTransport):
         """Build the transport.
 
         Args:
-            allow: as in `fcguard.rules.hosts`; None: `environment.base_urls` of the call that runs, nothing outside one.
+            allow: as in `fcguard.rules.host_rule`; None: `environment.base_urls` of the call that runs, nothing outside one.
             inner: sends the requests instead of an own pool. Then the URL of each hop is checked, but not the address
                 behind a name, which only `inner` sees.
             verify: TLS verification, as in `httpx.Client`.
             http2: whether HTTP/2 is offered (needs the package `h2`).
             resolve: looks a name up, with the signature of `socket.getaddrinfo`.
-            options: `allow_subdomains`, `allow_private`, `schemes`, `ports`, as in `fcguard.rules.hosts`.
+            options: `allow_subdomains`, `allow_private`, `schemes`, `ports`, as in `fcguard.rules.host_rule`.
 
         Raises:
             ConfigurationError: an entry or option is none.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from inspect import isawaitable
 from typing import Any
 
-from fcguard.approval.consult import Approved, review
+from fcguard.approval.gate import Approved, review
 from fcguard.arguments.bound import bind
 from fcguard.config import Collaborator, Config, Prepared, Verdict
 from fcguard.constraints.admission import admit, violated

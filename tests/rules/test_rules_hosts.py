@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fcguard.errors import ConfigurationError
 from fcguard.model.context import Environment, TaskContext
-from fcguard.rules.hosts import hosts
+from fcguard.rules.host_rule import hosts
 
 LISTED: dict[str, Any] = {"allow": ["docs.example.test", "https://api.example.test:8443/v1"]}
 SUB: dict[str, Any] = {"allow": ["example.test"], "allow_subdomains": True}
