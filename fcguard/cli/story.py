@@ -17,7 +17,7 @@ _CONTEXT: Final = (
     "goal", "environment", "tenant", "account", "account_pool", "actor", "agent", "roles", "base_urls", "data_sources", "allow",
     "forbidden", "session_id", "conversation_id",
 )  # fmt: skip
-_SAID: Final = ("confirmed_by", "blocked_by", "why", "layer", "flags")
+_SAID: Final = ("blocked_by", "why", "layer", "flags")
 
 
 def story_of(
@@ -37,9 +37,7 @@ def story_of(
     identity, result = row.identity, row.result or {}
     bodies = [(event, body_of(event)) for event in events]
     opening: Mapping[str, Any] = bodies[0][1] if bodies else {}
-    merged: dict[str, Any] = {}
-    for _, body in bodies:
-        merged.update(body)
+    last: Mapping[str, Any] = next((body for _, body in reversed(bodies) if "result" in body), {})
     return {
         "request_id": identity.request_id,
         "tool": identity.tool,
@@ -80,10 +78,10 @@ def story_of(
         "confirmations": [item for _, body in bodies for item in body.get("confirmations", ())],
         "late": [{"at": event.at, **_without_id(body)} for event, body in bodies if event.kind == "late"],
         "resolution": next((_without_id(body, "result") for event, body in bodies if event.kind == "resolved"), None),
-        **{name: merged.get(name) for name in _SAID if name in merged},
+        **{name: last[name] for name in _SAID if name in last},
         "result": row.result,
         "evidence": [
-            {**item, "path": str(evidence_dir / str(item["ref"]))} if "://" not in str(item.get("ref")) else item
+            {**item, "path": str(evidence_dir / str(item["ref"]))} if _is_file(item) else item
             for item in result.get("evidence", ())
         ],
         "calls": [
@@ -92,6 +90,10 @@ def story_of(
         ],
         "events": [{"seq": event.seq, "at": event.at, "kind": event.kind, "hash": event.hash.hex()} for event in events],
     }  # fmt: skip
+
+
+def _is_file(item: Mapping[str, Any]) -> bool:
+    return item.get("type") != "call" and "://" not in str(item.get("ref"))
 
 
 def _without_id(body: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -108,7 +108,9 @@ async def _look(row: StoredCall, found: _Pass, witness: Witness, config: Config,
         elif not found.lose(request_id):
             found.busy += 1
         return
-    found.rows[request_id] = (await advance_call(row, witness, config, io)).row
+    advanced = (await advance_call(row, witness, config, io)).row
+    before = found.rows.get(request_id)  # put off by this very recovery: what counts is how it was found at first
+    found.rows[request_id] = advanced if before is None else replace(advanced, found=before.found, owner=before.owner)
 
 
 def _all_open(store: RecoverableStore) -> list[StoredCall]:

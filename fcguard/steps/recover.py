@@ -111,9 +111,11 @@ async def _confirm(call: Call, failure: Failure, config: Config, io: IO) -> _The
     attempt = call.attempts[-1]
     config.observer.recovery_started(call, "confirm")
     await move_call(call, CallState.CONFIRMING, "confirming", {"attempt": attempt.number}, config.store, io)
+    asked_at = io.monotonic()
     answer = await _ask(call, attempt, config, io)
     if isinstance(answer, NotApplied) and licence_to_retry(call) == "settle" and call.unsendable is None:
-        answer = await _ask_when_settled(call, attempt, answer, config, io)
+        if asked_at < settled_at(call, attempt) or _is_running(call):
+            answer = await _ask_when_settled(call, attempt, config, io)
     then = _take(call, attempt, failure, answer, config, io)
     words = {_Then.AGAIN: "not_applied", _Then.DONE: "applied", _Then.NEXT: "inconclusive"}
     config.observer.recovery_ended(call, "confirm", "not_applied" if isinstance(answer, NotApplied) else words[then])
@@ -170,7 +172,7 @@ def _from_late(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
     return NotApplied(failure.message) if failure.effect == "not_applied" else None
 
 
-async def _ask_when_settled(call: Call, attempt: Attempt, answer: Confirmation, config: Config, io: IO) -> Confirmation:
+async def _ask_when_settled(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirmation:
     """Wait until nothing that was sent can still land, then read again: only that reading counts."""
     until = settled_at(call, attempt)
     left = until - io.monotonic()
@@ -181,9 +183,13 @@ async def _ask_when_settled(call: Call, attempt: Attempt, answer: Confirmation, 
         return _Unsettled("its settle window is not over")
     if left > 0:
         await io.sleep(left)
-    if any(one.late is not None and one.late.is_running for one in call.attempts):
+    if _is_running(call):
         return _Unsettled("the abandoned function still runs and may still send")
     return await _ask(call, attempt, config, io)
+
+
+def _is_running(call: Call) -> bool:
+    return any(attempt.late is not None and attempt.late.is_running for attempt in call.attempts)
 
 
 class _Unsettled(NotApplied):
