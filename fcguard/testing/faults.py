@@ -136,26 +136,35 @@ def _crash_normalizer(
         raise UsageError(f"tool {tool!r} has no parameter whose normalizer could crash")
     name = injection.random.choice(names)
     with _CHANGING:
-        before = guard.instrument(tool).normalize
-        own = before.get(name)
-
-        def crash(value: Any) -> Any:
-            if injection.strikes({name: value}):
-                raise RuntimeError("injected: the normalizer crashed")
-            return value if own is None else own(value)
-
-        guard.instrument(tool, normalize={**before, name: crash})
+        normalize = guard.instrument(tool).normalize
+        crashing = normalize.get(name)
+        if not isinstance(crashing, _Crashing):
+            crashing = _Crashing(name, crashing)
+            guard.instrument(tool, normalize={**normalize, name: crashing})
+        crashing.faults.append(injection)
 
     def undo() -> None:
         with _CHANGING:
+            crashing.faults.remove(injection)
             now = dict(guard.instrument(tool).normalize)
-            if own is None:
-                now.pop(name, None)
-            else:
-                now[name] = own
-            guard.instrument(tool, normalize=now)
+            if not crashing.faults and now.get(name) is crashing:
+                del now[name]
+                guard.instrument(tool, normalize=now if crashing.own is None else {**now, name: crashing.own})
 
     return undo
+
+
+class _Crashing:
+    """A normalizer that crashes while a fault strikes, and does what the tool's own does otherwise."""
+
+    def __init__(self, name: str, own: Callable[[Any], Any] | None) -> None:
+        self.name, self.own = name, own
+        self.faults: list[Injection] = []
+
+    def __call__(self, value: Any) -> Any:
+        if any(fault.strikes({self.name: value}) for fault in tuple(self.faults)):
+            raise RuntimeError("injected: the normalizer crashed")
+        return value if self.own is None else self.own(value)
 
 
 def _add(guard: Guard, tool: str, injection: Injection) -> Callable[[], None]:
