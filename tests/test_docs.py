@@ -32,9 +32,6 @@ RUN_ELSEWHERE = {
 }
 """Pages whose code the tests of their own part run."""
 
-GIVEN = {"telemetry.md": "from fcguard import Guard"}
-"""What a page takes for granted before its first block."""
-
 _FENCE = re.compile(r"^(```+)([^\n]*)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 _PICTURE = re.compile(r"!\[[^\]\n]*\]\(([^)\s]+)\)")
@@ -73,7 +70,6 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("FCGUARD_LEDGER", raising=False)
     module = ModuleType(f"page_{page.stem.replace('-', '_')}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(GIVEN.get(page.name, ""), module.__dict__)
     number = 0
     try:
         for line, language, code in blocks(page):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.telemetry.telemetry_collector import Collector
 from tests.telemetry.telemetry_conformance import of_metrics, of_span, registry
 from tests.telemetry.telemetry_driver import Recorded
 
@@ -21,3 +22,11 @@ def recorded() -> Iterator[Recorded]:
     faults += of_metrics(kept.metrics(), known)
     kept.close()
     assert faults == []
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    """A collector on a local port."""
+    receiver = Collector()
+    yield receiver
+    receiver.close()

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +13,6 @@ import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.metrics import NoOpMeterProvider
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.trace import (
@@ -38,51 +33,8 @@ from fcguard.telemetry.otel import OtelObserver
 from fcguard.telemetry.otlp_json import request_line, request_of
 from fcguard.telemetry.sdk import ConsoleTrees, JsonLinesExporter
 from fcguard.telemetry.tree import read_spans, render_tree
+from tests.telemetry.telemetry_collector import Collector
 from tests.telemetry.telemetry_driver import Driver, Recorded
-
-
-class Collector:
-    """A real OTLP/HTTP receiver on a local port."""
-
-    def __init__(self) -> None:
-        self.bodies: list[tuple[str, bytes]] = []
-        collector = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.headers.get("Content-Encoding") == "gzip":
-                    body = gzip.decompress(body)
-                collector.bodies.append((self.path, body))
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-
-    def traces(self) -> list[Any]:
-        return [ExportTraceServiceRequest.FromString(body) for path, body in self.bodies if path == "/v1/traces"]
-
-    def metrics(self) -> list[Any]:
-        return [ExportMetricsServiceRequest.FromString(body) for path, body in self.bodies if path == "/v1/metrics"]
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-
-@pytest.fixture
-def collector() -> Iterator[Collector]:
-    receiver = Collector()
-    yield receiver
-    receiver.close()
 
 
 def plain(value: Any) -> Any:
