@@ -113,9 +113,8 @@ async def _confirm(call: Call, failure: Failure, config: Config, io: IO) -> _The
     await move_call(call, CallState.CONFIRMING, "confirming", {"attempt": attempt.number}, config.store, io)
     asked_at = io.monotonic()
     answer = await _ask(call, attempt, config, io)
-    if isinstance(answer, NotApplied) and licence_to_retry(call) == "settle" and call.unsendable is None:
-        if asked_at < settled_at(call, attempt) or _is_running(call):
-            answer = await _ask_when_settled(call, attempt, config, io)
+    if isinstance(answer, NotApplied) and _was_early(call, attempt, asked_at):
+        answer = await _ask_when_settled(call, attempt, config, io)
     then = _take(call, attempt, failure, answer, config, io)
     words = {_Then.AGAIN: "not_applied", _Then.DONE: "applied", _Then.NEXT: "inconclusive"}
     config.observer.recovery_ended(call, "confirm", "not_applied" if isinstance(answer, NotApplied) else words[then])
@@ -170,6 +169,13 @@ def _from_late(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
         failure = judge_error(call, attempt, config.classifiers, io.now())
         attempt.error = error
     return NotApplied(failure.message) if failure.effect == "not_applied" else None
+
+
+def _was_early(call: Call, attempt: Attempt, asked_at: float) -> bool:
+    """Answer whether the settle window decides, and was not over when the state was read."""
+    if licence_to_retry(call) != "settle" or call.unsendable is not None:
+        return False
+    return asked_at < settled_at(call, attempt) or _is_running(call)
 
 
 async def _ask_when_settled(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirmation:
