@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from fcguard.errors import ConfigurationError, StoreError
 from fcguard.model.states import CallState
-from fcguard.stores.base import Accepted, CallQuery, Enter, Event
+from fcguard.stores.base import Accepted, CallQuery, Enter, Event, Identity
 from fcguard.stores.chain import verify
 from fcguard.stores.memory import MemoryStore
+from fcguard.stores.payload import compose, identity_in
 from fcguard.stores.sqlite import SQLiteStore
 from fcguard.testing.store_contract import ask, enter, identity, ids, move, note, open_call
 
@@ -133,3 +135,26 @@ def test_it_answers_and_holds_what_the_durable_ledger_does(
             )
     assert sorted(ids(memory.calls(CallQuery()))) == sorted(ids(durable.calls(CallQuery())))
     durable.close()
+
+
+def test_every_column_of_an_identity_is_in_the_first_event() -> None:
+    """The bytes of the first event are where a durable ledger reads the identity from."""
+    given = {field.name: field.name for field in dataclasses.fields(Identity)} | {
+        "step": 3,
+        "settle": 1.5,
+        "effect": "write",
+    }
+    whole = Identity(**given)
+    assert (
+        identity_in(
+            compose(
+                Event("opened", 1.0, {}),
+                ("task_id", "request_id"),
+                CallState.STARTED,
+                version=1,
+                attempt=1,
+                identity=whole,
+            )
+        )
+        == whole
+    )

@@ -531,3 +531,31 @@ def test_the_writer_renews_leases_by_itself(path: Path) -> None:
     parked = store.get("fc-20260130-000002")
     assert parked is not None and parked.lease_until is None
     store.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the lock is POSIX's")
+def test_processes_write_one_after_the_other(path: Path) -> None:
+    """The lock beside the ledger is held for each transaction, and waited for no longer than the busy timeout."""
+    import fcntl
+
+    store = SQLiteStore(path, busy_timeout=0.1)
+    ask(store, enter(1))
+    with open(f"{path}-lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StoreUnavailable, match="another process holds it"):
+            ask(store, enter(2))
+        assert store.get("fc-20260130-000001") is not None, "reading does not wait"
+        answered = threading.Event()
+        patient = SQLiteStore(path)
+        patient.submit(enter(3), lambda answer: answered.set())
+        assert not answered.wait(0.1)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        assert answered.wait(30)
+    patient.close()
+    store.close()
+
+
+def test_a_lock_that_cannot_be_made_is_reported(path: Path, store: SQLiteStore) -> None:
+    path.with_name("ledger.db-lock").mkdir()
+    with pytest.raises(StoreUnavailable, match="make the directory writable"):
+        ask(store, enter(1))
