@@ -14,15 +14,10 @@ from fcguard.approval.resume import decide
 from fcguard.children import Children
 from fcguard.config import Config, Prepared, Toolbox
 from fcguard.constraints.history import task_history
-from fcguard.declare import (
-    GuardParts,
-    ToolDecorator,
-    by_name,
-    prepare_function,
-    prepare_registered,
-)
+from fcguard.declare import GuardParts, ToolDecorator, by_name, prepare_function, prepare_registered
 from fcguard.errors import ConfigurationError, UsageError
 from fcguard.io import Clock
+from fcguard.ledger_metrics import watch_ledger
 from fcguard.model.call import CURRENT, Call, Purpose
 from fcguard.model.context import Budget, Environment, Goal, OutputContract, State, TaskContext
 from fcguard.model.evidence import Evidence
@@ -116,16 +111,16 @@ class Guard(Recovering):
         self._capture = LogCapture(self._artifacts.root, path=self._artifacts.log_path) if capture_logs else None
         if self._capture is not None:
             self._capture.install()
-        self._config = Config(
-            store=self.store,
-            observer=observer
-            if observer is not None
-            else default_observer(
+        if observer is None:
+            observer = default_observer(
                 tracer_provider=tracer_provider,
                 meter_provider=meter_provider,
                 span_detail=span_detail,
                 capture_content=capture_content,
-            ),
+            )
+        self._config = Config(
+            store=self.store,
+            observer=observer,
             tools=self._tools,
             child=Children(self._tools, self._new_call, lambda: self._config),
             artifacts=self._artifacts,
@@ -136,7 +131,7 @@ class Guard(Recovering):
             logs=self._capture,
         )
         workers = Workers(worker_threads)
-        self._aio = AsyncioIO(workers, self._keep, clock)
+        self._aio = AsyncioIO(workers, self._keep, clock, watch_ledger(observer, store))
         self._io = BlockingIO(workers, self._keep, clock, self._aio)
 
     # -- declaring tools ---------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from fcguard.config import is_coroutine_callable
 from fcguard.errors import ColourError
 from fcguard.invocation import consume, cut, enter, limit_of, prepare_arguments
 from fcguard.io import Clock
+from fcguard.ledger_metrics import Written
 from fcguard.model.call import CURRENT, Abandoned, Attempt, Call, CallInfo, NotEntered
 from fcguard.model.evidence import Evidence
 from fcguard.model.failure import ErrorType
@@ -92,14 +93,22 @@ class SystemClock:
 
 
 class _Base:
-    __slots__ = ("_clock", "_keep", "_workers", "monotonic", "now")
+    __slots__ = ("_clock", "_keep", "_workers", "_written", "monotonic", "now")
 
-    def __init__(self, workers: Workers, keep: Keep, clock: Clock) -> None:
-        self._workers, self._keep, self._clock = workers, keep, clock
+    def __init__(self, workers: Workers, keep: Keep, clock: Clock, written: Written | None = None) -> None:
+        self._workers, self._keep, self._clock, self._written = workers, keep, clock, written
         self.now, self.monotonic = clock.now, clock.monotonic
 
     def _info(self, call: Call, attempt: Attempt) -> CallInfo:
         return CallInfo(call, attempt, self.monotonic, self._keep, with_headers)
+
+    def _waited(self, answers: list[Any], heard: Callable[[Any], None] | None, began: float) -> Any:
+        """Open the answer of a ledger that somebody had to wait for, and only then tell how long that was."""
+        try:
+            return _open_answer(answers, heard)
+        finally:
+            if self._written is not None:
+                self._written(self.monotonic() - began, is_failed=isinstance(answers[0], BaseException))
 
 
 class CancelledInside(Exception):
@@ -118,7 +127,7 @@ class BlockingIO(_Base):
     __slots__ = ("_aio",)
 
     def __init__(self, workers: Workers, keep: Keep, clock: Clock, aio: AsyncioIO) -> None:
-        super().__init__(workers, keep, clock)
+        super().__init__(workers, keep, clock, aio._written)
         self._aio = aio
 
     async def call(self, fn: Callable[..., Any], *args: Any) -> Any:
@@ -180,6 +189,7 @@ class BlockingIO(_Base):
         if getattr(store, "answers_inline", False):
             store.submit(command, answers.append)
             return _open_answer(answers, heard)
+        began = self.monotonic()
         waiting = threading.Lock()
         waiting.acquire()
 
@@ -196,7 +206,7 @@ class BlockingIO(_Base):
                 with suppress(Exception):
                     _open_answer(answers, heard)
             raise
-        return _open_answer(answers, heard)
+        return self._waited(answers, heard, began)
 
 
 async def _awaited(value: Any) -> Any:
@@ -244,8 +254,8 @@ class AsyncioIO(_Base):
 
     __slots__ = ("_wakes",)
 
-    def __init__(self, workers: Workers, keep: Keep, clock: Clock) -> None:
-        super().__init__(workers, keep, clock)
+    def __init__(self, workers: Workers, keep: Keep, clock: Clock, written: Written | None = None) -> None:
+        super().__init__(workers, keep, clock, written)
         self._wakes = _Wakes()
 
     async def call(self, fn: Callable[..., Any], *args: Any) -> Any:
@@ -347,6 +357,7 @@ class AsyncioIO(_Base):
         if getattr(store, "answers_inline", False):
             store.submit(command, answers.append)
             return _open_answer(answers, heard)
+        began = self.monotonic()
         waiting: list[Any] = []
 
         def done(answer: Any) -> None:
@@ -365,7 +376,7 @@ class AsyncioIO(_Base):
                     with suppress(Exception):
                         _open_answer(answers, heard)
                 raise
-        return _open_answer(answers, heard)
+        return self._waited(answers, heard, began)
 
 
 class _Wakes:

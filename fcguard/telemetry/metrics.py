@@ -7,7 +7,7 @@ one meter provider share one set of instruments, so that two guards do not repor
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -126,18 +126,28 @@ class Instruments:
         return attributes
 
     def _unresolved(self, _: CallbackOptions) -> Iterable[Observation]:
-        counts = [watcher.count() for watcher in list(self.watchers)]
-        known = [count for count in counts if count is not None]
-        return [Observation(sum(known))] if known else []
+        counts: dict[Hashable, int] = {}
+        for watcher in list(self.watchers):
+            if watcher.ledger not in counts:  # several guards on one ledger see the same calls: one answer is enough
+                count = watcher.count()
+                if count is not None:
+                    counts[watcher.ledger] = count
+        return [Observation(sum(counts.values()))] if counts else []
 
 
 class Watcher:
-    """Asks somebody how many calls are unresolved, and takes no for an answer."""
+    """Asks somebody how many calls are unresolved, and takes no for an answer.
 
-    __slots__ = ("__weakref__", "_ask")
+    Args:
+        ask: answers the number, or None.
+        ledger: which ledger it is about; of several watchers of one ledger one is asked. None: one of its own.
+    """
 
-    def __init__(self, ask: Callable[[], int | None]) -> None:
+    __slots__ = ("__weakref__", "_ask", "ledger")
+
+    def __init__(self, ask: Callable[[], int | None], ledger: Hashable = None) -> None:
         self._ask = ask
+        self.ledger: Hashable = id(self) if ledger is None else ledger
 
     def count(self) -> int | None:
         """Answer the number; None if it is not to be had now."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Hashable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from fcguard.model.call import Attempt, Call
 
-__all__ = ["Observer", "Observers", "Origin", "SilentObserver"]
+__all__ = ["LedgerObserver", "Observer", "Observers", "Origin", "SilentObserver"]
 
 
 class Origin(NamedTuple):
@@ -71,6 +72,22 @@ class Observer(Protocol):
         ...
 
 
+@runtime_checkable
+class LedgerObserver(Protocol):
+    """What an observer has beside the others' methods if it wants to hear of the ledger, too. Must never raise."""
+
+    def watch_unresolved(self, ask: Callable[[], int | None], *, ledger: Hashable = None) -> None:
+        """Called once, when a guard is made.
+
+        `ask` answers how many calls of the ledger are unresolved, or None; it may raise. `ledger` tells ledgers apart.
+        """
+        ...
+
+    def evidence_written(self, seconds: float, *, is_failed: bool = False) -> None:
+        """Called after each write that a call had to wait for, from the call's thread."""
+        ...
+
+
 class SilentObserver:
     """Watches nothing."""
 
@@ -108,10 +125,11 @@ class Observers:
         observers: at least one. Like every observer they must not raise.
     """
 
-    __slots__ = ("_observers", "_reversed")
+    __slots__ = ("_observers", "_of_ledger", "_reversed")
 
     def __init__(self, *observers: Observer) -> None:
         self._observers, self._reversed = observers, observers[::-1]
+        self._of_ledger = [observer for observer in observers if isinstance(observer, LedgerObserver)]
 
     @property
     def wants_stages(self) -> bool:
@@ -156,3 +174,13 @@ class Observers:
         for observer in self._observers:
             if observer.wants_stages:
                 observer.stage(call, name, started, ended)
+
+    def watch_unresolved(self, ask: Callable[[], int | None], *, ledger: Hashable = None) -> None:
+        """Tell those that want to hear of the ledger."""
+        for observer in self._of_ledger:
+            observer.watch_unresolved(ask, ledger=ledger)
+
+    def evidence_written(self, seconds: float, *, is_failed: bool = False) -> None:
+        """Tell those that want to hear of the ledger."""
+        for observer in self._of_ledger:
+            observer.evidence_written(seconds, is_failed=is_failed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextvars import Token
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -116,13 +116,14 @@ class OtelObserver:
         """Whether `stage` should be called."""
         return self._detail == "stages"
 
-    def watch_unresolved(self, ask: Callable[[], int | None]) -> None:
+    def watch_unresolved(self, ask: Callable[[], int | None], *, ledger: Hashable = None) -> None:
         """Report the number of unresolved calls as `fcguard.calls.unresolved`.
 
         Args:
             ask: answers the number, or None if it cannot be had now; runs on the thread of the metric reader.
+            ledger: which ledger it is about: a ledger that several observers watch is counted once. None: one of its own.
         """
-        self._watcher = Watcher(ask)
+        self._watcher = Watcher(ask, ledger)
         instruments = self._meters()
         if instruments is not None:
             instruments.watchers.add(self._watcher)

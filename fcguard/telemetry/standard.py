@@ -24,11 +24,21 @@ class StandardObserver:
     """OpenTelemetry and log lines together; a line is written while the span that it belongs to is still current.
 
     Attributes:
-        otel: spans and metrics; has `watch_unresolved` and `evidence_written` for whoever owns the ledger.
+        otel: spans and metrics.
+        watch_unresolved, evidence_written: those of `otel`, for whoever owns the ledger.
         log: the lines.
     """
 
-    __slots__ = ("_has_stages", "attempt_started", "call_started", "log", "otel", "recovery_started")
+    __slots__ = (
+        "_has_stages",
+        "attempt_started",
+        "call_started",
+        "evidence_written",
+        "log",
+        "otel",
+        "recovery_started",
+        "watch_unresolved",
+    )
 
     def __init__(self, otel: OtelObserver, log: LogObserver) -> None:
         self.otel, self.log = otel, log
@@ -36,6 +46,7 @@ class StandardObserver:
         # Lines come at the end only: the beginnings are those of OpenTelemetry, without a detour.
         self.call_started, self.attempt_started = otel.call_started, otel.attempt_started
         self.recovery_started = otel.recovery_started
+        self.watch_unresolved, self.evidence_written = otel.watch_unresolved, otel.evidence_written
 
     @property
     def wants_stages(self) -> bool:
