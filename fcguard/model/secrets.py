@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from operator import is_ as _is
 from typing import Any, Final
+from urllib.parse import quote, quote_plus
 
 __all__ = ["MASK", "PLAIN_REDACTOR", "Redactor", "is_secret_name", "may_hold_secrets", "secret_properties"]
 
@@ -16,16 +18,25 @@ _WORDS: Final = re.compile(
     r"|authorization|(^|_)auth($|_(?!or))|credential|cookie|session_?key|bearer|(^|_)pin($|_)|(^|_)otp($|_)|(^|_)cvv2?($|_)|(^|_)pwd($|_)"
 )
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_JSON_SECRET: Final = re.compile(
-    r"""(?P<head>["'](?P<name>[\w.-]{2,64})["']\s*:\s*)(?P<value>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
-)
+_FIELD: Final = re.compile(r"""(?<!\\)(?P<quote>\\{0,15}["'])(?P<name>[\w. -]{2,64})(?P=quote)\s{0,8}:\s{0,8}""")
+"""Name of a field in JSON, in JSON within JSON text at any depth (the quotes have backslashes then), or in a Python repr."""
+
+_PAIR: Final = re.compile(r"(?<![\w.-])(?P<name>[\w.-]{2,64})\s{0,4}[=:]\s{0,4}")
+_QUOTE: Final = re.compile(r"""\\{0,15}["']""")
+_BRACKET: Final = re.compile(r"[\[\]{}]")
+_BARE: Final = re.compile(r"[^\s,}\]]+")
+_WORD: Final = re.compile(r"""[^\s,;&"']+""")
 _HEADER_SECRET: Final = re.compile(
-    r"(?i)\b((?:proxy-)?authorization\s*[:=]\s*(?:bearer|basic|digest|token)?\s*|bearer\s+)[^\s,;\"']{4,}"
+    r"(?i)\b((?:proxy-)?authorization\s{0,4}[:=]\s{0,4}(?:bearer|basic|digest|token)?\s{0,4}|bearer\s{1,4})[^\s,;\"']{4,}"
 )
-_PAIR_SECRET: Final = re.compile(
-    r"(?i)\b([\w-]*(?:password|passwd|secret|token|api[_-]?key|credential)[\w-]*\s*[=:]\s*)(?!\[redacted\])[^\s,;&\"']{3,}"
-)
+_COOKIE: Final = re.compile(r"(?i)\b((?:set-)?cookie\s{0,4}:\s{0,4})[^\s\"'][^\r\n\"']*")
 _URL_SECRET: Final = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,256}:)[^\s/@]{1,256}@")
+_HARMLESS: Final = frozenset({"null", "None", "true", "True", "false", "False"})
+_SHORTEST: Final = 4
+"""Characters of the shortest secret that is masked wherever it occurs."""
+
+_DISTINCT: Final = 8
+"""Characters from which on a secret is masked within words too."""
 
 _known: dict[str, bool] = {}
 
@@ -99,7 +110,8 @@ class Redactor:
 
     def __init__(self, names: Iterable[str] = (), values: Iterable[str] = ()) -> None:
         self._names = frozenset(names)
-        self._values = tuple(sorted({value for value in values if len(value) >= 4}, key=len, reverse=True))
+        forms = {form for value in values if len(value) >= _SHORTEST for form in _forms(value)}
+        self._values = tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
     def is_secret(self, name: str) -> bool:
         """Answer whether a field of this name is masked."""
@@ -107,7 +119,15 @@ class Redactor:
 
     def with_values(self, values: Iterable[str]) -> Redactor:
         """Answer a redactor that also masks these texts."""
-        return Redactor(self._names, (*self._values, *values))
+        other = Redactor(self._names, values)
+        if self._values:
+            other._values = tuple(sorted({*self._values, *other._values}, key=lambda form: (-len(form), form)))
+        return other
+
+    def knowing(self, arguments: Mapping[str, Any]) -> Redactor:
+        """Answer a redactor that also masks the secrets among these arguments, wherever they come back; itself if there are none."""
+        values = tuple(self.secret_values(arguments))
+        return self.with_values(values) if values else self
 
     def secret_values(self, value: Any) -> Iterator[str]:
         """Yield every text that lies under a secret name in a JSON value."""
@@ -154,23 +174,90 @@ class Redactor:
     def text(self, text: str) -> str:
         """Answer a text with known secret values, JSON fields, headers, `key=value` pairs and URL passwords masked."""
         original = text
-        for secret in self._values:
-            if secret in text:
-                text = text.replace(secret, MASK)
+        text = self.known(text)
         if ":" in text or "=" in text or "earer" in text:
             if '"' in text or "'" in text:
-                text = _JSON_SECRET.sub(self._mask_field, text)
+                text = self._mask_after(_FIELD, _field_end, text)
             text = _HEADER_SECRET.sub(rf"\1{MASK}", text)
-            text = _PAIR_SECRET.sub(rf"\1{MASK}", text)
+            text = _COOKIE.sub(rf"\1{MASK}", text)
+            text = self._mask_after(_PAIR, _pair_end, text)
             if "://" in text:
                 text = _URL_SECRET.sub(rf"\1{MASK}@", text)
         return original if text == original else text
 
-    def _mask_field(self, match: re.Match[str]) -> str:
-        if not self.is_secret(match["name"]):
-            return match[0]
-        quote = match["value"][0]
-        return f"{match['head']}{quote}{MASK}{quote}"
+    def known(self, text: str) -> str:
+        """Answer a text with the known secret values masked, and nothing else."""
+        for secret in self._values:
+            if secret in text:
+                if len(secret) >= _DISTINCT:
+                    text = text.replace(secret, MASK)
+                else:
+                    text = re.sub(rf"(?<![^\W_]){re.escape(secret)}(?![^\W_])", MASK, text)
+        return text
+
+    def _mask_after(self, head: re.Pattern[str], end: Callable[[str, int], tuple[int, str]], text: str) -> str:
+        """Mask what follows a secret name; what follows another name is looked at in turn."""
+        parts: list[str] = []
+        kept = at = 0
+        while (match := head.search(text, at)) is not None:
+            at = match.end()
+            if self.is_secret(match["name"]):
+                after, mask = end(text, at)
+                if mask:
+                    parts += text[kept:at], mask
+                    kept = at = after
+        return "".join((*parts, text[kept:])) if parts else text
+
+
+def _field_end(text: str, start: int) -> tuple[int, str]:
+    """Answer where the value of a field ends, and what takes its place; empty if nothing has to."""
+    quote = _QUOTE.match(text, start)
+    if quote is not None:
+        return _string_end(text, quote.end(), quote[0]), f"{quote[0]}{MASK}{quote[0]}"
+    if text[start : start + 1] in ("{", "["):
+        depth = 0
+        for bracket in _BRACKET.finditer(text, start):
+            depth += 1 if bracket[0] in "{[" else -1
+            if depth == 0:
+                return bracket.end(), f'"{MASK}"'
+        return len(text), f'"{MASK}"'
+    bare = _BARE.match(text, start)
+    if bare is None or bare[0] in _HARMLESS:
+        return start, ""
+    return bare.end(), f'"{MASK}"'
+
+
+def _string_end(text: str, start: int, quote: str) -> int:
+    """Answer the position after the closing quote; a quote within the string has more backslashes than it."""
+    level = len(quote)
+    at = text.find(quote[-1], start)
+    while at >= 0:
+        run = at - 1
+        while run >= start and text[run] == "\\":
+            run -= 1
+        if (at - 1 - run - (level - 1)) % (2 * level) == 0 and at - 1 - run >= level - 1:
+            return at + 1
+        at = text.find(quote[-1], at + 1)
+    return len(text)
+
+
+def _pair_end(text: str, start: int) -> tuple[int, str]:
+    quote = text[start : start + 1]
+    if quote and quote in "\"'":
+        end = text.find(quote, start + 1)
+        return (len(text) if end < 0 else end + 1), f"{quote}{MASK}{quote}"
+    word = _WORD.match(text, start)
+    return (start, "") if word is None else (word.end(), MASK)
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Yield a secret as it is, and as it looks in JSON text, in a Python repr and in a URL."""
+    yield value
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield repr(value)[1:-1]
+    yield quote(value, safe="", errors="replace")
+    yield quote_plus(value, safe="", errors="replace")
 
 
 PLAIN_REDACTOR: Final = Redactor()

@@ -13,7 +13,7 @@ from fcguard.model.call import Attempt, Call, Late
 from fcguard.model.context import Environment, Goal, State, TaskContext, Tools
 from fcguard.model.evidence import Evidence
 from fcguard.model.failure import ErrorType, Failure
-from fcguard.model.frozen import freeze
+from fcguard.model.frozen import freeze, thaw
 from fcguard.model.identity import digest_of
 from fcguard.model.intent import Intent
 from fcguard.reconcile.history import History
@@ -50,7 +50,7 @@ def restore_call(row: StoredCall, history: History, prepared: Prepared, io: IO, 
     call = Call(
         identity.request_id, Intent(tool.name, arguments), _purpose(identity), None, _context(identity, address)
     )
-    call.prepared, call.tool, call.redactor = prepared, tool, prepared.redactor
+    call.prepared, call.tool, call.redactor = prepared, tool, prepared.redactor.knowing(arguments)
     call.arguments = arguments
     call.step = identity.step
     call.idempotency_key, call.effect_key = identity.idempotency_key, identity.effect_key
@@ -69,6 +69,9 @@ def restore_call(row: StoredCall, history: History, prepared: Prepared, io: IO, 
         call.verdict = Verdict(tuple(history.opening.get("passed", ())), approval=history.opening.get("approval"))
         call.attempts = [_attempt(number, row, history, prepared) for number in range(1, row.attempt + 1)]
         _leave_unknown(call, history, sent_until - now + io.monotonic())
+    else:  # it is checked again like any other call, but for what the host filled in
+        shown = {name: thaw(value) for name, value in arguments.items() if name not in tool.hidden}
+        call.normalized = prepared.schema.normalize(shown, effect=tool.effect)
     return call
 
 

@@ -31,7 +31,7 @@ def _resolve(call: Call, config: Config) -> None:
     found = config.tools.resolve(name, call.context.tools.admits)
     if isinstance(found, Failure):
         raise Halt(found)
-    call.prepared, call.tool = found, found.tool
+    call.prepared, call.tool, call.redactor = found, found.tool, found.redactor
 
 
 def _refuse_unbound(call: Call) -> None:

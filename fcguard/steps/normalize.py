@@ -30,6 +30,8 @@ async def normalize_arguments(call: Call, config: Config, io: IO) -> None:
     if tool.bound:
         bind(value, tool.bound, call.context)
     call.arguments = freeze(value)
+    if prepared.may_hold_secrets or normalized.problems:
+        call.redactor = call.redactor.knowing(value)
 
 
 def _failure(normalized: Any) -> Failure:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from fcguard.config import Config
 from fcguard.constraints.admission import release
@@ -13,6 +14,7 @@ from fcguard.model.context import OUTSIDE
 from fcguard.model.failure import EffectState, Failure
 from fcguard.model.frozen import thaw
 from fcguard.model.result import ToolResult
+from fcguard.model.secrets import Redactor
 from fcguard.model.states import CallState
 from fcguard.recovery.table import is_retryable
 from fcguard.results import shape
@@ -31,6 +33,8 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
         log = config.logs.take(call)
         if log is not None:
             call.attach(log)
+    if call.failure is not None:
+        call.failure = _masked(call.failure, call.redactor)
     published = _published(call, io)
     record = _Record(call, published)
     try:
@@ -72,8 +76,6 @@ class _Record:
         record["data"] = redactor.value(self._data)
         record["normalized_args"] = redactor.value(record["normalized_args"])
         record["evidence"] = [item.model_dump() for item in record["evidence"]]
-        if record["message"]:
-            record["message"] = redactor.text(record["message"])
         if record["failure_class"] is not None:
             record["failure_class"] = record["failure_class"].value
         return record
@@ -86,6 +88,20 @@ def _finish_interrupted(call: Call, config: Config, io: IO) -> None:
     if attempt is not None and call.failure is not None:
         attempt.failure = call.failure
         config.observer.attempt_ended(call, attempt)
+
+
+_OWN_WORDS: Final = frozenset({"normalize", "schema"})
+"""Layers whose messages are built here and name fields as prose does (`password: too short`); only known values are masked."""
+
+
+def _masked(failure: Failure, redactor: Redactor) -> Failure:
+    """Answer a failure whose words hold no secret, whoever wrote them: tools, rules, constraints, confirmations."""
+    mask = redactor.known if failure.layer in _OWN_WORDS else redactor.text
+    message = mask(failure.message)
+    problems = tuple(replace(problem, message=mask(problem.message)) for problem in failure.problems)
+    if message is failure.message and problems == failure.problems:
+        return failure
+    return replace(failure, message=message, problems=problems)
 
 
 def _pending(error: Exception) -> str:
@@ -113,10 +129,13 @@ def _published(call: Call, io: IO) -> dict[str, Any]:
     arguments: Mapping[str, Any] | None = call.arguments
     if arguments is UNFILLED:
         arguments = None
-    elif call.prepared.may_hold_secrets:  # a closed schema without a secret name has nothing to mask by name
+    elif (
+        call.prepared.may_hold_secrets or call.failure is not None
+    ):  # what a closed schema without one admits holds no secret
         arguments = call.redactor.value(arguments)
     if failure is None:
-        error_type, failure_class, next_action, message = None, None, "continue", call.message
+        error_type, failure_class, next_action = None, None, "continue"
+        message = call.redactor.text(call.message) if call.message else ""
         is_again, effect = False, call.effect
     else:
         effect = _effect(call, failure)
@@ -128,7 +147,7 @@ def _published(call: Call, io: IO) -> dict[str, Any]:
         "success": failure is None,
         "error_type": error_type,
         "retryable": is_again,
-        "tool_name": tool.name if tool is not None else str(call.proposal.tool or "")[:200],
+        "tool_name": tool.name if tool is not None else call.redactor.text(str(call.proposal.tool or "")[:200]),
         "request_id": call.request_id,
         "normalized_args": arguments,
         "data": call.data,

@@ -122,3 +122,4 @@ def _take_modified(call: Call, arguments: Mapping[str, Any]) -> None:
     call.reopen("arguments")
     call.normalized = normalized
     call.arguments = freeze(normalized.value)
+    call.redactor = call.redactor.knowing(call.arguments)

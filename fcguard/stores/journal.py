@@ -418,7 +418,7 @@ def _story(call: Call) -> dict[str, Any]:
     if call.tool is None:
         payload["asked_for"] = call.redactor.text(str(call.proposal.tool)[:200])
     elif call.tool.name != call.proposal.tool:
-        payload["asked_as"] = str(call.proposal.tool)[:200]
+        payload["asked_as"] = call.redactor.text(str(call.proposal.tool)[:200])
     verdict = call.verdict
     if verdict is not UNFILLED:
         payload["passed"] = verdict.passed
@@ -459,9 +459,9 @@ def _ending(call: Call, payload: dict[str, Any]) -> dict[str, Any]:
     if len(attempts) == 1 and attempts[0].failure is None:
         payload["attempt_ms"] = round(attempts[0].duration * 1000, 3)
     elif attempts:
-        payload["attempts"] = [attempt.summary() for attempt in attempts]
+        payload["attempts"] = [call.redactor.value(attempt.summary()) for attempt in attempts]
     if call.failure is not None:
-        payload["why"] = call.failure.reason
+        payload["why"] = call.redactor.text(call.failure.reason)
         payload["layer"] = call.failure.layer
     if call.confirmations:
         payload["confirmations"] = list(call.confirmations)
