@@ -14,14 +14,16 @@ __all__ = ["MASK", "PLAIN_REDACTOR", "Redactor", "is_secret_name", "may_hold_sec
 MASK: Final = "[redacted]"
 
 _WORDS: Final = re.compile(
-    r"pass(word|wd|phrase|code)|secret|(?<!page_)(?<!next_)(?<!continuation_)(?<!sync_)(?<!cursor_)(?<!pagination_)token(?!s$|_?count|_?usage|_?limit|izer)|api_?key|access_?key|private_?key|signing_?key"
+    r"pass_?(word|wd|phrase|code)|secret|(?<!page_)(?<!next_)(?<!continuation_)(?<!sync_)(?<!cursor_)(?<!pagination_)token(?!s$|_?count|_?usage|_?limit|izer)|api_?key|access_?key|private_?key|signing_?key"
     r"|authorization|(^|_)auth($|_(?!or))|credential|cookie|session_?key|bearer|(^|_)pin($|_)|(^|_)otp($|_)|(^|_)cvv2?($|_)|(^|_)pwd($|_)"
 )
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FIELD: Final = re.compile(r"""(?<!\\)(?P<quote>\\{0,15}["'])(?P<name>[\w. -]{2,64})(?P=quote)\s{0,8}:\s{0,8}""")
 """Name of a field in JSON, in JSON within JSON text at any depth (the quotes have backslashes then), or in a Python repr."""
 
-_PAIR: Final = re.compile(r"(?<![\w.-])(?P<name>[\w.-]{2,64})\s{0,4}[=:]\s{0,4}")
+_PAIR: Final = re.compile(
+    r"(?i)(?<![\w.-])(?P<name>[\w.-]{2,64})\s{0,4}[=:]\s{0,4}(?:(?:bearer|basic|digest|token)\s{1,4}(?=\S))?"
+)
 _QUOTE: Final = re.compile(r"""\\{0,15}["']""")
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 _BARE: Final = re.compile(r"[^\s,}\]]+")
@@ -195,22 +197,25 @@ class Redactor:
                     text = re.sub(rf"(?<![^\W_]){re.escape(secret)}(?![^\W_])", MASK, text)
         return text
 
-    def _mask_after(self, head: re.Pattern[str], end: Callable[[str, int], tuple[int, str]], text: str) -> str:
+    def _mask_after(
+        self, head: re.Pattern[str], end: Callable[[str, re.Match[str]], tuple[int, str]], text: str
+    ) -> str:
         """Mask what follows a secret name; what follows another name is looked at in turn."""
         parts: list[str] = []
         kept = at = 0
         while (match := head.search(text, at)) is not None:
             at = match.end()
             if self.is_secret(match["name"]):
-                after, mask = end(text, at)
+                after, mask = end(text, match)
                 if mask:
                     parts += text[kept:at], mask
                     kept = at = after
         return "".join((*parts, text[kept:])) if parts else text
 
 
-def _field_end(text: str, start: int) -> tuple[int, str]:
+def _field_end(text: str, head: re.Match[str]) -> tuple[int, str]:
     """Answer where the value of a field ends, and what takes its place; empty if nothing has to."""
+    start, mask = head.end(), f"{head['quote']}{MASK}{head['quote']}"
     quote = _QUOTE.match(text, start)
     if quote is not None:
         return _string_end(text, quote.end(), quote[0]), f"{quote[0]}{MASK}{quote[0]}"
@@ -219,12 +224,12 @@ def _field_end(text: str, start: int) -> tuple[int, str]:
         for bracket in _BRACKET.finditer(text, start):
             depth += 1 if bracket[0] in "{[" else -1
             if depth == 0:
-                return bracket.end(), f'"{MASK}"'
-        return len(text), f'"{MASK}"'
+                return bracket.end(), mask
+        return len(text), mask
     bare = _BARE.match(text, start)
     if bare is None or bare[0] in _HARMLESS:
         return start, ""
-    return bare.end(), f'"{MASK}"'
+    return bare.end(), mask
 
 
 def _string_end(text: str, start: int, quote: str) -> int:
@@ -241,7 +246,8 @@ def _string_end(text: str, start: int, quote: str) -> int:
     return len(text)
 
 
-def _pair_end(text: str, start: int) -> tuple[int, str]:
+def _pair_end(text: str, head: re.Match[str]) -> tuple[int, str]:
+    start = head.end()
     quote = text[start : start + 1]
     if quote and quote in "\"'":
         end = text.find(quote, start + 1)
