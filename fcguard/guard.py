@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
@@ -29,6 +29,7 @@ from fcguard.model.task import CURRENT_TASK
 from fcguard.model.tool import Tool, ToolOptions
 from fcguard.pipeline import govern
 from fcguard.reconcile.face import Recovering
+from fcguard.reconcile.history import origin_of
 from fcguard.recovery.confirm import CONFIRMING
 from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
 from fcguard.results import ArtifactDirectory
@@ -340,10 +341,9 @@ class Guard(Recovering):
 
     def run_turn(self, intents: Iterable[Intent], *, context: TaskContext | None = None) -> list[ToolResult[Any]]:
         """Run all the calls of one model response, in order; two identical non-idempotent writes among them run once."""
-        calls = self._turn(intents, context)
         return [
             said(call) if not call.proposal.call else drive(govern(call, self._config, self._io)).take_result()
-            for call in calls
+            for call in self._turn(intents, context)
         ]
 
     async def arun_turn(
@@ -409,7 +409,9 @@ class Guard(Recovering):
 
     def _resumed(self, request_id: str, decision: Decision) -> Call:
         request = decide(self._config.approver, request_id, decision, self._wall())
-        return self._open(Intent.of(request.tool, request.arguments), TaskContext.model_validate(request.context or {}))
+        call = self._open(Intent.of(request.tool, request.arguments), TaskContext.model_validate(request.context or {}))
+        call.observed = origin_of(self.store, request_id)
+        return call
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -489,12 +491,20 @@ class Guard(Recovering):
             call.prepared, call.tool, call.redactor = prepared, prepared.tool, prepared.redactor
         return call
 
-    def _turn(self, intents: Iterable[Intent], context: TaskContext | None) -> list[Call]:
+    def _turn(self, intents: Iterable[Intent], context: TaskContext | None) -> Iterator[Call]:
+        """Yield the calls of one response, each opened when its turn has come."""
+        proposals = list(intents)
+        for proposal in proposals:
+            if not isinstance(proposal, Intent):
+                raise UsageError(
+                    f"a proposal must be an Intent, not {type(proposal).__name__}; read the response first"
+                )
         step = next_step(CURRENT_TASK.get() if context is None else None, context)
-        calls = [self._open(intent, context, step=step) for intent in intents]
-        for call in calls:
-            call.turn = calls[0].request_id
-        return calls
+        turn: str | None = None
+        for proposal in proposals:
+            call = self._open(proposal, context, step=step)
+            turn = call.turn = turn or call.request_id
+            yield call
 
     def _keep(self, call: Call, content: bytes, name: str, media_type: str, kind: str) -> Evidence:
         tool = call.tool.name if call.tool is not None else "_unknown"

@@ -9,6 +9,7 @@ from fcguard.adapters import wire
 from fcguard.adapters.base import AsyncGuardLike, GuardLike, ResultLike, Turn, paired, text_for_model
 from fcguard.errors import UsageError
 from fcguard.model.intent import Intent
+from fcguard.telemetry.propagate import continued
 
 __all__ = ["aanswer", "answer", "read", "respond", "write"]
 
@@ -100,6 +101,8 @@ def respond(turn: Turn, result: ResultLike, *, max_chars: int | None = None) -> 
 def answer(guard: GuardLike, request: Any, *, max_chars: int | None = None, **options: Any) -> list[dict[str, Any]]:
     """Run a `tools/call` through the guard and answer its `CallToolResult`.
 
+    The call joins the trace that the request's `_meta` names, unless a span is current already.
+
     Args:
         guard: a `Guard`.
         request: see `read`.
@@ -110,7 +113,9 @@ def answer(guard: GuardLike, request: Any, *, max_chars: int | None = None, **op
         A list with one result; an empty list if the request was no tool call.
     """
     turn = read(request)
-    return write(turn, guard.run_turn(turn.intents, **options), max_chars=max_chars)
+    with continued(turn.meta, unless_traced=True):
+        results = guard.run_turn(turn.intents, **options)
+    return write(turn, results, max_chars=max_chars)
 
 
 async def aanswer(
@@ -118,7 +123,9 @@ async def aanswer(
 ) -> list[dict[str, Any]]:
     """Run a `tools/call` through the guard, in async code; see `answer`."""
     turn = read(request)
-    return write(turn, await guard.arun_turn(turn.intents, **options), max_chars=max_chars)
+    with continued(turn.meta, unless_traced=True):
+        results = await guard.arun_turn(turn.intents, **options)
+    return write(turn, results, max_chars=max_chars)
 
 
 def _unwrapped(request: Any) -> Any:

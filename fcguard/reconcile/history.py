@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fcguard.stores.base import StoredEvent
+from fcguard.stores.base import Store, StoredEvent
 from fcguard.stores.payload import body_of
+from fcguard.telemetry.observer import Origin
 
-__all__ = ["History", "Takeover", "read_history"]
+__all__ = ["History", "Takeover", "origin_of", "read_history"]
 
 
 class Takeover(NamedTuple):
@@ -122,3 +124,13 @@ def _take(history: History, event: StoredEvent, body: Mapping[str, Any], last: i
         history.takeovers.append(Takeover(body.get("from"), str(body["liveness"]), str(body["by"])))
         if "sent_until" in body:
             history.sent_until[last] = float(body["sent_until"])
+
+
+def origin_of(store: Store, request_id: str) -> Origin | None:
+    """Answer where a call was traced; None if it was not, or the ledger does not know it or cannot be read."""
+    with suppress(Exception):  # a link that is missing must not stop a call that was just approved
+        for event in store.events(request_id=request_id):
+            body = body_of(event)
+            if "trace_id" in body:
+                return Origin(str(body["trace_id"]), str(body["span_id"]))
+    return None

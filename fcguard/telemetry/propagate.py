@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from opentelemetry.context import Context, attach, get_current
+from opentelemetry.trace import get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from fcguard.telemetry.spans import leave
@@ -66,13 +67,16 @@ def context_from(carrier: Mapping[str, Any] | None) -> Context:
 
 
 @contextmanager
-def continued(carrier: Mapping[str, Any] | None) -> Iterator[None]:
+def continued(carrier: Mapping[str, Any] | None, *, unless_traced: bool = False) -> Iterator[None]:
     """Run a block as a part of the sender's trace; calls in it hang below the sender's span.
 
     Args:
         carrier: headers, or the `_meta` of an MCP request; None and anything malformed leave everything as it is.
+        unless_traced: leave everything as it is also if a span is current already: a server that is instrumented has
+            continued the trace by itself.
     """
-    token = attach(context_from(carrier))
+    is_traced = unless_traced and get_current_span().get_span_context().is_valid
+    token = attach(get_current() if is_traced else context_from(carrier))
     try:
         yield
     finally:
