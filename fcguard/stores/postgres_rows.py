@@ -187,8 +187,10 @@ class PostgresView:
         return payload
 
 
-def flush(connection: Connection, batch: Batch) -> None:
-    """Write what a batch gathered in one round trip; the caller commits."""
+def flush(connection: Connection, batch: Batch) -> str | None:
+    """Write what a batch gathered in one round trip, and answer the transaction's id; the caller commits."""
+    if not batch.events:
+        return None
     with connection.pipeline():
         if batch.created:
             rows = [(*_steady(row), *_current(row)) for row in batch.created.values()]
@@ -196,11 +198,13 @@ def flush(connection: Connection, batch: Batch) -> None:
         if batch.changed:
             rows = [(row.request_id, *_current(row)) for row in batch.changed.values()]
             connection.execute(_UPDATE_CALLS.encode(), _columns(rows))
-        if batch.events:
-            rows = [(*event[:4], float(event[4]), *event[5:]) for event in batch.events]
-            connection.execute(_INSERT_EVENTS.encode(), _columns(rows))
-            heads = [(chain.number, chain.seq, chain.hash) for chain in batch.chains.values()]
-            connection.execute(_UPDATE_HEADS.encode(), _columns(heads))
+        rows = [(*event[:4], float(event[4]), *event[5:]) for event in batch.events]
+        connection.execute(_INSERT_EVENTS.encode(), _columns(rows))
+        heads = [(chain.number, chain.seq, chain.hash) for chain in batch.chains.values()]
+        connection.execute(_UPDATE_HEADS.encode(), _columns(heads))
+        cursor = connection.execute("SELECT pg_current_xact_id()::text")
+    ((xid,),) = cursor.fetchall()
+    return str(xid)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:

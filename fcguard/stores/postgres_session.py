@@ -64,6 +64,7 @@ class PostgresSession(Session[Connection]):
         self._readers = Readers(self._reader, options.pool_size, options.timeout)
         self._view: PostgresView | None = None
         self._witness: tuple[int, int, bytes] | None = None
+        self._xid: str | None = None
         super().__init__(options.name.rpartition("/")[2], lease=options.lease, spool=spool, now=time.time())
 
     # Reading
@@ -180,7 +181,7 @@ class PostgresSession(Session[Connection]):
         self._drop_connection()
 
     def _flush(self, connection: Connection, batch: Batch) -> None:
-        postgres_rows.flush(connection, batch)
+        self._xid = postgres_rows.flush(connection, batch)
         if batch.events:
             number, seq, *_, hash_ = batch.events[0]
             self._witness = number, seq, hash_
@@ -188,7 +189,7 @@ class PostgresSession(Session[Connection]):
     def _transact_once(self, write: Callable[[Connection, float], T]) -> T:
         is_used = self._connection is not None
         connection = self._writable()
-        self._witness = None
+        self._witness = self._xid = None
         try:
             now = _begin(connection)
         except psycopg.OperationalError:
@@ -200,7 +201,7 @@ class PostgresSession(Session[Connection]):
             if not self._is_registered:
                 postgres_owners.register(connection, self.owner, now)
             result = write(connection, now)
-            (xid,) = connection.execute("SELECT pg_current_xact_id_if_assigned()::text").fetchone() or (None,)
+            xid = self._xid or _assigned(connection)
         except BaseException:
             # What the server prepared within the transaction is gone with it, which the client does not know.
             self._drop_connection()
@@ -320,6 +321,11 @@ def _begin(connection: Connection) -> float:
     cursor.nextset()
     ((now,),) = cursor.fetchall()
     return float(now)
+
+
+def _assigned(connection: Connection) -> str | None:
+    row = connection.execute("SELECT pg_current_xact_id_if_assigned()::text").fetchone()
+    return None if row is None else row[0]
 
 
 def _status(connection: Connection, xid: str) -> str | None:
