@@ -9,9 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fcguard.cli.evaluation import HtmlFile, JsonFile, JunitFile, Model, Version, write_reports
+from fcguard.cli.evaluation import BaselineFile, HtmlFile, JsonFile, JunitFile, Model, Version, write_reports
 from fcguard.cli.output import print_table, reporting, say
 from fcguard.errors import UsageError
+from fcguard.evaluation.baseline import load_baseline
+from fcguard.evaluation.gate import GateLimits
 from fcguard.evaluation.report.assess import assess
 from fcguard.evaluation.trace import RunIdentity
 from fcguard.testing.fault_matrix import matrix_rows
@@ -53,6 +55,10 @@ def run(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Refuse a journal that holds sessions already.")] = False,
     only: Annotated[list[str] | None, typer.Option("--only", metavar="TASK", help="Run only this task.")] = None,
+    baseline: BaselineFile = None,
+    min_pass_rate: Annotated[
+        float, typer.Option("--min-pass-rate", metavar="RATE", help="Lowest pass rate where there is no baseline.")
+    ] = 0.9,
     version: Version = "",
     model: Model = "",
     json: JsonFile = None,
@@ -62,6 +68,7 @@ def run(
     """Try an agent on a suite; exits as the gate decides: 0 pass, 1 failed, 2 wrong usage, 3 not decided."""
     with reporting():
         suite = suite_named(name)
+        trusted = None if baseline is None else load_baseline(baseline)
         try:
             ran = run_suite(
                 _load(agent),
@@ -76,7 +83,13 @@ def run(
             kept = "nothing was kept: give --journal" if journal is None else f"finished sessions are in {journal}"
             print(f"fcguard: interrupted; {kept}; the same command goes on from there", file=sys.stderr)
             raise typer.Exit(_INTERRUPTED) from None
-        found = assess([ran.run()], suite.measures, identity=RunIdentity(version, model))
+        found = assess(
+            [ran.run()],
+            suite.measures,
+            identity=RunIdentity(version, model),
+            baseline=trusted,
+            limits=GateLimits(pass_rate=min_pass_rate),
+        )
         write_reports(found.document, json=json, out=out, junit=junit)
         if any("criteria" in session for session in ran.sessions):
             head, *rows = matrix_rows(ran.sessions)

@@ -191,16 +191,28 @@ def interrupting(prompt: str, guard: Guard) -> str:
 def test_the_traps_are_judged_by_their_gold(files: Path) -> None:
     journal = files / "run.jsonl"
     run_suite(lambda prompt, guard: "done", suite_named("traps-en"), trials=3, journal=journal, progress="none")
-    answer = run(
-        "suite",
-        "run",
-        "traps-en",
+    options = ("--agent", f"{__name__}:interrupting", "--journal", journal)
+    answer = run("suite", "run", "traps-en", *options, "--out", files / "r.html")
+    assert answer.exit_code == 1 and "Pass rate: 25.0% (6 of 24)" in answer.output
+    assert (files / "r.html").exists()
+    assert run("suite", "run", "traps-en", *options, "--min-pass-rate", "0.2").exit_code == 0
+
+
+def test_a_suite_is_held_against_a_baseline(files: Path) -> None:
+    journal, kept = files / "run.jsonl", files / "baseline.json"
+    options = (
         "--agent",
-        f"{__name__}:interrupting",
+        "fcguard.testing.reference_agents:follow_envelope",
+        "--only",
+        "timeout_once",
         "--journal",
         journal,
-        "--out",
-        files / "r.html",
     )
-    assert answer.exit_code == 0 and "Pass rate: 25.0% (6 of 24)" in answer.output
-    assert (files / "r.html").exists()
+    assert run("suite", "run", "faults", *options, "--baseline", kept).exit_code == 2
+    whole = ("--agent", "fcguard.testing.reference_agents:follow_envelope", "--journal", files / "whole.jsonl")
+    assert run("suite", "run", "faults", *whole).exit_code == 0
+    made = run("baseline", files / "whole.jsonl", "--suite", "faults", "--version", "1", "--model", "m", "--save", kept)
+    assert made.exit_code == 0
+    assert run("suite", "run", "faults", *whole, "--baseline", kept).exit_code == 0
+    partial = run("suite", "run", "faults", *options, "--baseline", kept)
+    assert partial.exit_code == 2 and "partial run" in partial.output

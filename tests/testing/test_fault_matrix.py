@@ -8,14 +8,17 @@ from urllib.error import HTTPError
 
 import pytest
 
-from fcguard import MemoryStore
+from fcguard import MemoryStore, State
 from fcguard.evaluation.report.assess import assess
+from fcguard.testing.clock import FakeClock
 from fcguard.testing.dispatches import Dispatch
 from fcguard.testing.fault_criteria import CRITERIA, SessionEvidence
 from fcguard.testing.fault_kinds import FAULTS
 from fcguard.testing.fault_matrix import fault_gold, fault_suite, matrix_rows, render_matrix
 from fcguard.testing.fault_scenarios import SCENARIOS, proposals_for
+from fcguard.testing.faults import inject
 from fcguard.testing.order_service import OrderService, request_json
+from fcguard.testing.order_tools import order_guard
 from fcguard.testing.reference_agents import follow_envelope, retry_blindly
 from fcguard.testing.suite import SessionFacts
 from fcguard.testing.suites import SuiteRun, run_suite
@@ -169,3 +172,18 @@ def test_the_service_checks_nothing_and_counts_everything(tmp_path: Path) -> Non
             request_json("POST", f"{service.url}/nowhere")
         with pytest.raises(ValueError, match="no table"):
             service.count("secrets")
+
+
+def test_a_payment_whose_answer_is_lost_is_made_once(tmp_path: Path) -> None:
+    with OrderService(tmp_path / "orders.db") as service, order_guard(service, tmp_path, clock=FakeClock()) as guard:
+        service.add_order("A1")
+        service.add_order("A2")
+        with guard.task(state=State(resource_state={"orders": ["A1", "A2"]})):
+            with inject(guard, "pay_order", "write_timeout_committed", times=1):
+                committed = guard.call("pay_order", {"order_id": "A1"})
+            with inject(guard, "pay_order", "write_timeout_not_committed", times=1):
+                lost = guard.call("pay_order", {"order_id": "A2"})
+            foreign = guard.call("create_order", {"order_id": "A3", "sku": "S", "quantity": 1})
+        assert (committed.outcome_basis, committed.attempts, service.count("payments", "A1")) == ("confirmed", 1, 1)
+        assert (lost.outcome_basis, lost.attempts, service.count("payments", "A2")) == ("returned", 2, 1)
+        assert foreign.error_type == "ORDER_NOT_OF_TASK" and service.count("orders") == 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -223,6 +225,16 @@ def test_progress_in_lines_in_a_bar_and_not_at_all(capsys: pytest.CaptureFixture
     with show_progress("open", None, style="lines", stream=stream) as advance:
         advance("a thing")
     assert stream.getvalue().endswith("open: 1 a thing\n")
+
+
+def test_without_rich_a_bar_becomes_lines() -> None:
+    code = (
+        "import sys; sys.modules['rich'] = sys.modules['rich.console'] = None\n"
+        "from fcguard.testing.progress import show_progress\n"
+        "with show_progress('s', 1, style='bar', stream=sys.stdout) as advance: advance('done')"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ran.stdout == "s: 1/1 done\n", ran.stderr
 
 
 def test_suites_that_ship_are_made_by_name() -> None:
