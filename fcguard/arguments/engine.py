@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
@@ -119,7 +120,9 @@ class Engine:
         try:
             return validator.is_valid(value)
         except UnicodeEncodeError:  # half a surrogate pair, which UTF-8 cannot write
-            return _STAND_INS.search(str(self.root)) is None and validator.is_valid(stand_in(value))
+            return _STAND_INS.search(json.dumps(self.root, ensure_ascii=False)) is None and validator.is_valid(
+                stand_in(value)
+            )
 
     def _sub(self, schema: dict[str, Any]) -> rs.Validator:
         found = self._subs.get(id(schema))

@@ -206,11 +206,12 @@ _MESSAGES: Final[Mapping[str, Callable[[Fault], str]]] = {
     "falseSchema": lambda fault: "must not be given; leave it out",
     "additionalItems": lambda fault: f"must not have more than {fault.detail.get('limit')} items",
     "unevaluatedItems": lambda fault: "has items that are not allowed",
+    "undecided": lambda fault: "the arguments cannot be checked in reasonable time; send shorter or simpler texts",
 }
 """Keyword -> its message, without what was got."""
 
 _WITHOUT_VALUE: Final = frozenset(
-    {"falseSchema", "uniqueItems", "contains", "not", "additionalItems", "unevaluatedItems"}
+    {"falseSchema", "uniqueItems", "contains", "not", "additionalItems", "undecided", "unevaluatedItems"}
 )
 
 
@@ -247,7 +248,7 @@ def _unknown(speaker: Speaker, fault: Fault, value: Any) -> list[Problem]:
     given = at(value, fault.path)
     free = [name for name in known if name not in given]
     problems = []
-    unexpected = fault.detail.get("unexpected", ())
+    unexpected = fault.detail.get("unexpected", list(given))
     for name in unexpected[: MAX_PROBLEMS + 1]:
         close = close_names(name, free) if len(free) <= _MOST_NAMES else []
         hint = f"; did you mean {' or '.join(repr(item) for item in close)}?" if close else ""

@@ -60,10 +60,17 @@ class Locator:
         self._root: rs.Validator | None = None if shallow else engine.validator
 
     def faults(self, value: Any) -> list[Fault]:
-        """Collect what is wrong with a plain JSON value; only the first fault of a very large one."""
+        """Collect what is wrong with a plain JSON value; only the first fault of a very large one.
+
+        Returns:
+            The faults; never none for a value that is not valid.
+        """
         if self._root is None:
             self._root = self._engine.compile(self._engine.root, **self._options)
-        return self._collected(self._root, value, ())
+        found = self._collected(self._root, value, ())
+        if not found and not self._engine.is_valid(value):
+            return [Fault((), "undecided", {}, {})]
+        return found
 
     def of_branch(self, schema: Any, value: Any, path: Path) -> list[Fault]:
         """Collect what is wrong with a part of a value by one subschema of the root (the very object).
@@ -93,7 +100,10 @@ class Locator:
             node = self._engine.tree.at(location[1:], base)
         else:
             node = self._engine.tree.at(location)
-        return Fault((*path, *error.instance_path), error.kind.name, error.kind.as_dict(), node)
+        keyword, detail = error.kind.name, error.kind.as_dict()
+        if keyword == "falseSchema" and error.evaluation_path[-1:] in (["additionalProperties"], ["propertyNames"]):
+            keyword = "additionalProperties"
+        return Fault((*path, *error.instance_path), keyword, detail, node)
 
 
 class _Union:

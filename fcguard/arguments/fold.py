@@ -168,7 +168,10 @@ class Folder:
             reason = f"the tool's own normalizer failed with {type(error).__name__}; the tool was not called"
             self.changes.refuse((key,), "normalizer", reason)
             return item
-        return item if is_same(made, item) else self.changes.convert((key,), "normalizer", item, made)
+        if is_same(made, item):
+            return item
+        self.changes.note((key,), "normalizer", item, made)
+        return made
 
     def _array(self, schema: dict[str, Any], value: list[Any], path: Path) -> Any:
         head, tail = schema.get("prefixItems", ()), schema.get("items")

@@ -55,7 +55,8 @@ def fold_names(
         given = [target, *keys] if target in value else keys
         if len(given) > 1:
             both = " and ".join(map(repr, given))
-            changes.refuse((*path, keys[0]), "name_collision", f"{both} mean the same parameter; send only {target!r}")
+            for key in keys:
+                changes.refuse((*path, key), "name_collision", f"{both} mean the same parameter; send only {target!r}")
         else:
             renamed[keys[0]] = target
             changes.note((*path, target), "name", keys[0], target)

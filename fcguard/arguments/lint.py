@@ -10,11 +10,40 @@ from fcguard.arguments.keywords import ANY, FOREIGN_TYPES, TYPES, subschemas
 from fcguard.arguments.numerals import integer_from
 from fcguard.arguments.records import Finding
 
-__all__ = ["DEFAULT_DIALECT", "dialect_of", "mend"]
+__all__ = ["DEFAULT_DIALECT", "FINDING_CODES", "dialect_of", "mend"]
 
 DEFAULT_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
+FINDING_CODES: Final[dict[str, str]] = {
+    "unknown_type": "a type word that JSON Schema does not have; read as the word that is meant, else as no restriction",
+    "enum_type_conflict": "texts in the enum of a number or flag; read as that type, else the type is ignored",
+    "required_flag": "`required` within a property; moved to the list of its object",
+    "required_repeated": "`required` names a property more than once",
+    "required_undeclared": "`required` names a property that is not declared; calls must send it all the same",
+    "missing_type": "no `type` at the root; read as `object`",
+    "unknown_dialect": "a `$schema` that is not known; read as 2020-12",
+    "draft4_exclusive": "`exclusiveMinimum` or `exclusiveMaximum` is a flag; read as in draft 4",
+    "draft7_tuple": "`items` is a list in a 2020-12 schema; read as `prefixItems`",
+    "null_keyword": "a keyword is null; ignored",
+    "invalid_annotation": "a keyword that only describes has the wrong type; ignored",
+    "nullable": "`nullable` is not JSON Schema; ignored",
+    "pattern_invalid": "a pattern that is no regular expression; every text there is refused",
+    "default_invalid": "a default that its own schema refuses; not used",
+}
+"""Code of a finding -> what it means and what is made of it."""
+
 _DRAFT_4: Final = "http://json-schema.org/draft-04/schema"
+
+_ANNOTATIONS: Final[dict[str, type]] = {
+    "$comment": str,
+    "deprecated": bool,
+    "description": str,
+    "examples": list,
+    "format": str,
+    "readOnly": bool,
+    "title": str,
+    "writeOnly": bool,
+}
 
 _Report = Callable[[str, str], None]
 
@@ -71,12 +100,20 @@ def _mend_null(node: dict[str, Any], report: _Report) -> None:
         report("null_keyword", f"{keyword!r} is null; ignored")
 
 
+def _mend_annotations(node: dict[str, Any], report: _Report) -> None:
+    """Keywords that only describe must not make a tool unusable."""
+    for keyword, kind in _ANNOTATIONS.items():
+        if keyword in node and not isinstance(node[keyword], kind):
+            del node[keyword]
+            report("invalid_annotation", f"{keyword!r} is not of the type it must have; ignored")
+
+
 def _mend_type(node: dict[str, Any], report: _Report) -> None:
     words = node.get("type")
     if words is None or (isinstance(words, str) and words in TYPES):
         return
     listed = words if isinstance(words, list) else [words]
-    if not all(isinstance(word, str) for word in listed) or all(word in TYPES for word in listed):
+    if not listed or not all(isinstance(word, str) for word in listed):
         return
     mended: list[str] = []
     for word in listed:
@@ -89,7 +126,7 @@ def _mend_type(node: dict[str, Any], report: _Report) -> None:
             return
         if standard not in mended:
             mended.append(standard)
-    node["type"] = mended if len(mended) > 1 else mended[0]
+    node["type"] = mended if isinstance(words, list) else mended[0]
 
 
 def _mend_required(node: dict[str, Any], report: _Report) -> None:
@@ -184,6 +221,7 @@ def _drop_content(node: dict[str, Any], report: _Report) -> None:
     """Content keywords describe; they do not assert, whatever a validator makes of them in draft 7."""
     node.pop("contentEncoding", None)
     node.pop("contentMediaType", None)
+    node.pop("contentSchema", None)
 
 
 def _note_nullable(node: dict[str, Any], report: _Report) -> None:
@@ -193,6 +231,7 @@ def _note_nullable(node: dict[str, Any], report: _Report) -> None:
 
 _RULES: Final[dict[Callable[[dict[str, Any], _Report], None], frozenset[str] | None]] = {
     _mend_null: None,
+    _mend_annotations: None,
     _mend_type: None,
     _mend_required: None,
     _mend_enum: None,

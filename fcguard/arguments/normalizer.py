@@ -39,7 +39,8 @@ def normalize_long(compiled: Compiled, raw: Any, *, is_read: bool, parsed: dict[
     except Exception as error:  # an object that fails when it is looked at
         reason = f"reading the arguments raised {type(error).__name__}; pass plain JSON values"
         return refused(compiled, Unreadable("python_value", reason), raw)
-    source = raw if isinstance(raw, str | bytes | bytearray | memoryview) else dict(reading.value or {})
+    is_text = raw is None or isinstance(raw, str | bytes | bytearray | memoryview)
+    source = raw if is_text else dict(reading.value or {})
     if reading.value is None:
         return _empty(compiled, reading, source)
     unwrap(reading, compiled.declared)
@@ -79,7 +80,7 @@ def _take_back(compiled: Compiled, changes: Changes, value: dict[str, Any]) -> t
 def _is_undone(fold: Fold, undone: tuple[str, ...]) -> bool:
     """Answer whether a fold converted one of the places, or changed something that only that conversion brought about."""
     if fold.path in undone:
-        return fold.rule != "name"
+        return fold.rule not in ("name", "normalizer")
     return any(fold.path.startswith((f"{place}.", f"{place}[")) for place in undone)
 
 

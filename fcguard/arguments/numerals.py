@@ -24,7 +24,7 @@ def integer_from(text: str) -> int | None:
     if found[1] is None and found[2] is None:
         return int(text)
     exact = Decimal(text)
-    return int(exact) if exact == exact.to_integral_value() else None
+    return int(exact) if exact == exact.to_integral_value() and abs(exact) <= MAX_EXACT else None
 
 
 def number_from(text: str) -> int | float | None:

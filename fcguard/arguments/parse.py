@@ -20,6 +20,7 @@ __all__ = [
     "parse_prefix",
     "parse_simple_object",
     "parse_text",
+    "too_deep",
 ]
 
 MAX_DEPTH: Final = 64
@@ -132,28 +133,32 @@ def check_limits(text: str, max_depth: int = MAX_DEPTH) -> None:
         max_depth: deepest nesting.
 
     Raises:
-        Unreadable: over `MAX_SIZE` or `MAX_DEPTH`.
+        Unreadable: over `MAX_SIZE` or the depth.
     """
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_SIZE:
-        raise Unreadable(
-            "size", f"the arguments are {size} bytes long; at most {MAX_SIZE} are allowed. Send a smaller payload."
-        )
+        reason = f"the arguments are {size} bytes long; at most {MAX_SIZE} are allowed. Send a smaller payload."
+        raise Unreadable("size", reason)
+    position = too_deep(text, max_depth)
+    if position is not None:
+        reason = f"the arguments are nested deeper than {max_depth} levels. Send a flatter structure."
+        raise Unreadable("depth", reason, position=position)
+
+
+def too_deep(text: str, max_depth: int) -> int | None:
+    """Answer where JSON text goes deeper than a limit; None if it does not. Brackets within strings do not count."""
     if text.count("{") + text.count("[") <= max_depth:
-        return
+        return None
     depth = 0
     for token in _TOKENS.finditer(text):
         mark = token[0][0]
         if mark in "[{":
             depth += 1
             if depth > max_depth:
-                raise Unreadable(
-                    "depth",
-                    f"the arguments are nested deeper than {max_depth} levels. Send a flatter structure.",
-                    position=token.start(),
-                )
+                return token.start()
         elif mark in "]}":
             depth -= 1
+    return None
 
 
 def check_keys(value: Any, text: str) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import math
 import operator
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ def copy_plain(value: Any, depth: int = 2, budget: list[int] | None = None) -> A
     """Copy a plain JSON value below the root; the quick way, which leaves every oddity to the long way.
 
     Raises:
-        NotPlain: something else than plain JSON, over the limits, a float that is a whole number, or a reserved name.
+        NotPlain: something else than plain JSON, over the limits, a float that is a whole number, or a name to look at.
     """
     if budget is None:
         budget = [_MAX_NODES]
@@ -45,7 +46,7 @@ def copy_plain(value: Any, depth: int = 2, budget: list[int] | None = None) -> A
     if type(value) in _DICTS:
         made = {}
         for key, item in value.items():
-            if type(key) is not str or key[:2] == "__":
+            if type(key) is not str or key[:2] == "__" or key == "constructor" or not key.isascii():
                 raise NotPlain
             made[key] = item if _is_plain_scalar(item, budget) else copy_plain(item, depth + 1, budget)
         return made
@@ -55,7 +56,9 @@ def copy_plain(value: Any, depth: int = 2, budget: list[int] | None = None) -> A
 def _is_plain_scalar(item: Any, budget: list[int]) -> bool:
     kind = type(item)
     if kind is str:
-        budget[0] -= len(item) >> 2
+        budget[0] -= len(item) >> 2 if item.isascii() else len(item)
+        if budget[0] < 0:
+            raise NotPlain
         return True
     if kind is bool or item is None:
         return True
@@ -124,7 +127,7 @@ class _Copier:
             if name in made:
                 raise Unreadable("duplicate_key", f"the key {name!r} is given more than once", path=(*path, name))
             _check_key(name, path)
-            self.budget -= len(name)
+            self.budget -= _bytes(name)
             made[name] = self.value(item, (*path, name))
         self.open.discard(id(value))
         return made
@@ -140,7 +143,7 @@ class _Copier:
         self.budget -= 1
         kind = type(item)
         if kind is str:
-            self.budget -= len(item)
+            self.budget -= _bytes(item)
         if self.budget < 0:
             raise Unreadable("size", f"the arguments are larger than {MAX_SIZE} bytes; send a smaller payload")
         if kind is str or kind is bool or item is None:
@@ -184,6 +187,8 @@ class _Copier:
             )
         if isinstance(item, Iterator | type) or callable(item):
             raise _no_form(item, path)
+        if isinstance(item, os.PathLike):
+            return self.value(os.fspath(item), path)
         if hasattr(item, "__index__"):
             return _integer(operator.index(item), path)
         return self._by_pydantic(item, path)
@@ -219,6 +224,10 @@ class _Copier:
         if id(value) in self.open:
             raise Unreadable("python_value", "the value contains itself", path=path)
         self.open.add(id(value))
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _check_key(name: str, path: Path) -> None:

@@ -9,13 +9,52 @@ from typing import Any, Final
 
 from fcguard.model.failure import Problem
 
-__all__ = ["MAX_RAW", "Finding", "Fold", "Normalized", "Path", "clean", "dotted", "json_text", "shortened"]
+__all__ = [
+    "FOLD_RULES",
+    "MAX_RAW",
+    "Finding",
+    "Fold",
+    "Normalized",
+    "Path",
+    "clean",
+    "dotted",
+    "json_text",
+    "shortened",
+]
 
 MAX_RAW: Final = 1 << 16
 """Characters of raw text that are kept for the evidence; longer texts are cut and say so."""
 
 _SHOWN: Final = 80
 """Most characters of a value, pattern or description that a message repeats."""
+
+FOLD_RULES: Final[Mapping[str, str]] = {
+    "byte_order_mark": "the mark at the start of the text is dropped",
+    "fence": "the text is one markdown fence; its content is read",
+    "json_string": "the text is a JSON string that holds one JSON object; that object is read",
+    "wrapper": "the arguments stand in one wrapper key that the tool does not have; `before` is the key",
+    "empty_arguments": "empty text or `null` stands for no arguments, where none are required",
+    "control_characters": "raw control characters within strings are kept",
+    "trailing_comma": "a comma before a closing bracket is dropped",
+    "python_literal": "`True`, `False`, `None` and text in single quotes are read as JSON",
+    "stray_escape": "`\\n`, `\\r` or `\\t` between tokens is read as white space",
+    "repeated_object": "the same object stands twice in a row; one is read",
+    "python_value": "a Python value gets its JSON form; `before` names its type",
+    "name": "a parameter is sent by an alias or in another style; `before` is that name",
+    "null_dropped": "`null` for an optional parameter that does not allow it is left out",
+    "empty_dropped": "an empty text for an optional parameter that refuses it is left out",
+    "normalizer": "the tool's own normalizer changed the value",
+    "number": "a text is a plain JSON number",
+    "integral_float": "a whole float is an integer",
+    "number_as_text": "an integer stands where only text is allowed",
+    "boolean": "a text is `true` or `false`, in any case",
+    "enum": "a value means exactly one member, apart from case, spaces, `-` and `_`",
+    "date": "a date or time in another form has exactly one reading",
+    "json_text": "a text is the JSON of the array or object that is wanted",
+    "comma_list": "a text lists plain words for an array of strings",
+    "default": "an absent parameter gets its default",
+}
+"""Rule of a fold -> what happened, in the order in which the rules are applied."""
 
 Path = tuple[str | int, ...]
 """Where in the arguments: property names and array indices from the root."""
@@ -95,12 +134,7 @@ def _as_text(source: Any) -> str:
         return source
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source).decode("utf-8", "backslashreplace")
-    if source is None:
-        return ""
-    try:
-        return json_text(source)
-    except Exception:  # a caller's own object may fail in any way; evidence then names its type
-        return f"<{type(source).__name__} that is not JSON>"
+    return "" if source is None else json_text(source)
 
 
 def json_text(value: Any) -> str:

@@ -76,7 +76,7 @@ def refused(compiled: Compiled, fault: Unreadable, raw: Any) -> Normalized:
     if allowed and fault.rule != "truncated":
         message += f"; allowed values for {dotted(fault.path)!r}: {listed(allowed)}"
     where = dotted(tuple(shortened(part) if isinstance(part, str) else part for part in fault.path))
-    is_text = isinstance(raw, str | bytes | bytearray | memoryview)
+    is_text = issubclass(type(raw), str | bytes | bytearray | memoryview)
     source = raw if is_text else f"<{type(raw).__name__} that could not be read>"
     problem = Problem(where, fault.rule, message)
     return Normalized(None, (), (problem,), ERROR_TYPES[fault.rule], NextAction.FIX_ARGUMENTS, source)

@@ -13,9 +13,9 @@ from fcguard.arguments.engine import FormatCheck
 from fcguard.arguments.fold import Naming
 from fcguard.arguments.normalizer import normalize_long
 from fcguard.arguments.numerals import MAX_EXACT
-from fcguard.arguments.parse import MAX_SIZE, Unreadable, parse_simple_object
+from fcguard.arguments.parse import MAX_SIZE, Unreadable, parse_simple_object, too_deep
 from fcguard.arguments.plain import NotPlain, copy_plain, to_plain
-from fcguard.arguments.records import Finding, Fold, Normalized, clean
+from fcguard.arguments.records import Finding, Fold, Normalized, clean, shortened
 from fcguard.arguments.refusal import failed
 from fcguard.errors import SchemaError
 from fcguard.model.failure import Effect, Problem
@@ -23,6 +23,8 @@ from fcguard.model.frozen import FrozenDict
 
 __all__ = ["ArgumentSchema", "normalize"]
 
+_MAX_DEPTH: Final = 200
+"""Deepest nesting of a schema; the validators recurse."""
 _EAGER: Final = ('"$', '"pattern')
 """Marks in the text of a schema that it may hold references, a dialect or patterns, which are checked at once."""
 
@@ -81,11 +83,15 @@ class ArgumentSchema:
         try:
             plain = schema if type(schema) is dict else dict(schema)
             text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
-            is_standard = rs.meta.is_valid(plain) if '"$schema"' not in text else False
+            text.encode()
+            is_standard = '"$schema"' not in text and rs.meta.is_valid(plain)
         except (TypeError, ValueError, RecursionError) as error:
+            what = f"({type(error).__name__}: {shortened(str(error))})"
             raise SchemaError(
-                f"the schema is not plain JSON ({error}); use dicts, lists, texts, numbers, True, False and None"
+                f"the schema is not plain JSON {what}; use dicts, lists, texts, numbers, flags and None"
             ) from None
+        if too_deep(text, _MAX_DEPTH) is not None:
+            raise SchemaError(f"the schema is nested deeper than {_MAX_DEPTH} levels; move parts of it to '$defs'")
         naming = Naming(dict(aliases or {}), dict(normalizers or {}))
         made = cls(text, Options(closed, naming, frozenset(hidden), frozenset(secret), formats))
         if not is_standard or plain.get("type", "object") != "object" or any(mark in text for mark in _EAGER):
@@ -176,7 +182,7 @@ class ArgumentSchema:
         try:
             for key, item in raw.items():
                 kind = type(item)
-                if type(key) is not str:
+                if type(key) is not str or not key.isascii():
                     return None
                 if kind is str:
                     size += len(item)

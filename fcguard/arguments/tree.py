@@ -74,11 +74,12 @@ class SchemaTree:
         return node if isinstance(node, dict) else {}
 
     def resolve(self, reference: str) -> Any:
-        """Answer the subschema that a local reference (`#/...`) names; None if it is of another kind."""
+        """Answer the subschema that a local reference (`#/...` or `#anchor`) names; None if it is of another kind."""
         if reference in ("#", ""):
             return self.root
         if not reference.startswith("#/"):
-            return None
+            named = (node for node in self.nodes() if f"#{node.get('$anchor')}" == reference)
+            return next(named, None)
         node: Any = self.root
         for step in map(_unescaped, reference[2:].split("/")):
             if isinstance(node, dict) and step in node:

@@ -86,5 +86,8 @@ def reference(schema: Any, dialect: str) -> Any:
     checker.checkers = {}
     kind = DRAFTS[dialect][0]
     for name in FORMATS:
-        checker.checkers[name] = (lambda text, name=name: not isinstance(text, str) or _holds("format", name, text, kind), ())
+        checker.checkers[name] = (
+            lambda text, name=name: not isinstance(text, str) or _holds("format", name, text, kind),
+            (),
+        )
     return extended(json.loads(json.dumps(schema)), format_checker=checker)

@@ -10,13 +10,36 @@ from hypothesis import strategies as st
 names = st.sampled_from(["a", "b", "user_id", "userName", "max-items", "_x", "ids", "note"])
 texts = st.one_of(
     st.sampled_from(
-        ["", " ", "a", "A", "3", "3.0", "1e2", "true", "False", "null", "2026-01-31", "31.01.2026", "03/04/2026", "[1]", '{"a": 1}', "a, b", "é", "\u0663", "x-y", "X_Y"]
+        [
+            "",
+            " ",
+            "a",
+            "A",
+            "3",
+            "3.0",
+            "1e2",
+            "true",
+            "False",
+            "null",
+            "2026-01-31",
+            "31.01.2026",
+            "03/04/2026",
+            "[1]",
+            '{"a": 1}',
+            "a, b",
+            "é",
+            "\u0663",
+            "x-y",
+            "X_Y",
+        ]
     ),
     st.text(max_size=6),
 )
 numbers = st.one_of(
     st.integers(-5, 5),
-    st.sampled_from([0.0, -0.0, 1.0, 2.0, 2.5, 0.1, 0.30000000000000004, 1e20, 2**53, 2**53 + 1, 2**70, -(2**70), 1e300]),
+    st.sampled_from(
+        [0.0, -0.0, 1.0, 2.0, 2.5, 0.1, 0.30000000000000004, 1e20, 2**53, 2**53 + 1, 2**70, -(2**70), 1e300]
+    ),
     st.floats(allow_nan=False, allow_infinity=False, width=32),
 )
 scalars = st.one_of(st.none(), st.booleans(), numbers, texts)
@@ -39,7 +62,27 @@ def scalar_schemas(draw: st.DrawFn) -> dict[str, Any]:
     schema: dict[str, Any] = {}
     if draw(st.booleans()):
         schema["type"] = draw(st.one_of(_types, st.lists(_types, min_size=1, max_size=3, unique=True)))
-    keywords = draw(st.lists(st.sampled_from(["enum", "const", "minimum", "maximum", "exclusiveMinimum", "multipleOf", "minLength", "maxLength", "pattern", "format", "default"]), max_size=3, unique=True))
+    keywords = draw(
+        st.lists(
+            st.sampled_from(
+                [
+                    "enum",
+                    "const",
+                    "minimum",
+                    "maximum",
+                    "exclusiveMinimum",
+                    "multipleOf",
+                    "minLength",
+                    "maxLength",
+                    "pattern",
+                    "format",
+                    "default",
+                ]
+            ),
+            max_size=3,
+            unique=True,
+        )
+    )
     for keyword in keywords:
         schema[keyword] = draw(
             {
@@ -151,27 +194,68 @@ def spoiled_texts(draw: st.DrawFn) -> str:
     for _ in range(draw(st.integers(0, 3))):
         place = draw(st.integers(0, len(text)))
         cut = draw(st.integers(0, 3))
-        put = draw(st.sampled_from(["", ",", "}", "{", '"', "'", "\\", "\\n", "\n", "None", "NaN", "1e999", "```", "\ufeff", "\ud800", text]))
+        put = draw(
+            st.sampled_from(
+                [
+                    "",
+                    ",",
+                    "}",
+                    "{",
+                    '"',
+                    "'",
+                    "\\",
+                    "\\n",
+                    "\n",
+                    "None",
+                    "NaN",
+                    "1e999",
+                    "```",
+                    "\ufeff",
+                    "\ud800",
+                    text,
+                ]
+            )
+        )
         text = text[:place] + put + text[place + cut :]
     return text
 
 
-anything = st.one_of(st.text(), st.binary(), st.none(), values, spoiled_texts(), spoiled_texts().map(lambda text: text.encode("utf-8", "surrogatepass")))
+anything = st.one_of(
+    st.text(),
+    st.binary(),
+    st.none(),
+    values,
+    spoiled_texts(),
+    spoiled_texts().map(lambda text: text.encode("utf-8", "surrogatepass")),
+)
 
 
 _NOISE: dict[str, st.SearchStrategy[Any]] = {
-    "string": st.one_of(st.integers(-3, 300), st.just(""), st.none(), st.sampled_from(["a", "A", "x y", "31.01.2026", "03/04/2026"])),
+    "string": st.one_of(
+        st.integers(-3, 300), st.just(""), st.none(), st.sampled_from(["a", "A", "x y", "31.01.2026", "03/04/2026"])
+    ),
     "integer": st.one_of(st.integers(-3, 3), st.sampled_from(["3", "-1", "2.0", "1e1", 2.0, "x", "", None, True])),
     "number": st.sampled_from([1, 1.5, "1.5", "3", "", None, "1,5", "50%"]),
     "boolean": st.sampled_from([True, "true", "FALSE", "yes", 1, "", None]),
-    "array": st.one_of(st.lists(st.sampled_from(["a", 1, "1", 2.0, None, ""]), max_size=3), st.sampled_from(["a, b", "[1]", '["a"]', "", "[", None])),
+    "array": st.one_of(
+        st.lists(st.sampled_from(["a", 1, "1", 2.0, None, ""]), max_size=3),
+        st.sampled_from(["a, b", "[1]", '["a"]', "", "[", None]),
+    ),
     "object": st.one_of(st.dictionaries(names, scalars, max_size=2), st.sampled_from(['{"a": 1}', "{}", "", None])),
     "null": st.sampled_from([None, "null", ""]),
 }
 
 
 def _respelt(name: str) -> st.SearchStrategy[str]:
-    return st.sampled_from([name, name.replace("_", "-"), name.replace("-", "_"), name[:1].upper() + name[1:], "userId" if name == "user_id" else name])
+    return st.sampled_from(
+        [
+            name,
+            name.replace("_", "-"),
+            name.replace("-", "_"),
+            name[:1].upper() + name[1:],
+            "userId" if name == "user_id" else name,
+        ]
+    )
 
 
 @st.composite
@@ -182,7 +266,13 @@ def nearly(draw: st.DrawFn, schema: Any) -> Any:
     for keyword in ("enum", "const"):
         if keyword in schema:
             member = schema[keyword] if keyword == "const" else draw(st.sampled_from(schema[keyword]))
-            return member.upper() if isinstance(member, str) and draw(st.booleans()) else str(member) if draw(st.booleans()) else member
+            return (
+                member.upper()
+                if isinstance(member, str) and draw(st.booleans())
+                else str(member)
+                if draw(st.booleans())
+                else member
+            )
     for keyword in ("anyOf", "oneOf", "allOf"):
         if keyword in schema:
             return draw(nearly(draw(st.sampled_from(schema[keyword]))))

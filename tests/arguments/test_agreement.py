@@ -30,21 +30,37 @@ TRICKY: list[tuple[Any, list[Any], list[Any]]] = [
     ({"const": {"a": [1, 2.0]}}, [{"a": [1.0, 2]}], [{"a": [2, 1]}, {"a": [True, 2]}]),
     ({"enum": [1, "1", None]}, [1, 1.0, "1", None], [True, "one", 0]),
     ({"enum": [[False]]}, [[False]], [[0], [0.0], []]),
-    ({"uniqueItems": True}, [[1, True], [0, False], ["1", 1], [{"a": 1}, {"a": 2}]], [[1, 1], [1, 1.0], [True, True], [[1], [1.0]]]),
+    (
+        {"uniqueItems": True},
+        [[1, True], [0, False], ["1", 1], [{"a": 1}, {"a": 2}]],
+        [[1, 1], [1, 1.0], [True, True], [[1], [1.0]]],
+    ),
     ({"multipleOf": 0.01}, [19.99, 0.01, 1, 4.35], [0.005]),
     ({"multipleOf": 0.1}, [0.3, 0.1, 1.1, 3], [0.35]),
     ({"multipleOf": 3}, [9, 9.0, -3, 0], [10, 1.5]),
     ({"minimum": 2**53}, [2**53, 2**53 + 1], [2**53 - 1]),
     ({"maximum": 9007199254740993}, [9007199254740993], [9007199254740994]),
     ({"exclusiveMinimum": 0.1}, [0.2, 1], [0.1, 0]),
-    ({"minLength": 2, "maxLength": 2}, ["ab", "é\u0301", "\U0001f600a", "\U0001f600\U0001f600"], ["a", "abc", "\U0001f600"]),
+    (
+        {"minLength": 2, "maxLength": 2},
+        ["ab", "é\u0301", "\U0001f600a", "\U0001f600\U0001f600"],
+        ["a", "abc", "\U0001f600"],
+    ),
     ({"pattern": r"^\d+$"}, ["12"], ["\u0661\u0662", "12\n", "1a"]),
     ({"pattern": r"^\w$"}, ["a", "_"], ["é", "-"]),
     ({"pattern": "a"}, ["bab", 3, None], ["b", ""]),
     ({"pattern": r"^(?!x)[a-z]+$"}, ["ab"], ["xa"]),
     ({"pattern": r"^\S+$"}, ["a"], ["a b", "\ufeff"]),
-    ({"format": "date"}, ["2024-02-29", 20240229], ["2023-02-29", "2024-2-9", "20240229", "2024-02-29T00:00:00Z", "2024-02-29\n"]),
-    ({"format": "date-time"}, ["2024-02-29T23:59:59Z", "2024-02-29T23:59:59.123+02:00"], ["2024-02-29", "2024-02-29T23:59:59", "2024-02-30T00:00:00Z", "2024-02-29T24:00:00Z", "2024-02-29T23:59:59Z\n"]),
+    (
+        {"format": "date"},
+        ["2024-02-29", 20240229],
+        ["2023-02-29", "2024-2-9", "20240229", "2024-02-29T00:00:00Z", "2024-02-29\n"],
+    ),
+    (
+        {"format": "date-time"},
+        ["2024-02-29T23:59:59Z", "2024-02-29T23:59:59.123+02:00"],
+        ["2024-02-29", "2024-02-29T23:59:59", "2024-02-30T00:00:00Z", "2024-02-29T24:00:00Z", "2024-02-29T23:59:59Z\n"],
+    ),
     ({"format": "time"}, ["23:59:59Z", "10:00:00+02:00"], ["10:00", "10:00:00", "24:00:00Z"]),
     ({"format": "email"}, ["a@b.c", "a+b@example.com"], ["a", "a@", "@b", "a b@c.d"]),
     ({"format": "uri"}, ["https://x/y?z", "urn:a:b"], ["x", "//x", "http://a b", ""]),
@@ -55,14 +71,46 @@ TRICKY: list[tuple[Any, list[Any], list[Any]]] = [
     ({"format": "duration"}, ["P1D", "PT5M", "P2W"], ["1D", "P", "PT"]),
     ({"format": "unheard-of"}, ["anything"], []),
     ({"properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}, [{"a": 1}, {}], [{"a": "1"}]),
-    ({"$defs": {"t": {"properties": {"c": {"items": {"$ref": "#/$defs/t"}}, "v": {"type": "integer"}}, "required": ["v"]}}, "$ref": "#/$defs/t"}, [{"v": 1, "c": [{"v": 2}]}], [{"v": 1, "c": [{"v": "2"}]}, {"v": 1, "c": [{}]}]),
-    ({"if": {"properties": {"k": {"const": 1}}, "required": ["k"]}, "then": {"required": ["x"]}, "else": {"required": ["y"]}}, [{"k": 1, "x": 0}, {"y": 0}], [{"k": 1}, {"k": 2}, {}]),
+    (
+        {
+            "$defs": {
+                "t": {
+                    "properties": {"c": {"items": {"$ref": "#/$defs/t"}}, "v": {"type": "integer"}},
+                    "required": ["v"],
+                }
+            },
+            "$ref": "#/$defs/t",
+        },
+        [{"v": 1, "c": [{"v": 2}]}],
+        [{"v": 1, "c": [{"v": "2"}]}, {"v": 1, "c": [{}]}],
+    ),
+    (
+        {
+            "if": {"properties": {"k": {"const": 1}}, "required": ["k"]},
+            "then": {"required": ["x"]},
+            "else": {"required": ["y"]},
+        },
+        [{"k": 1, "x": 0}, {"y": 0}],
+        [{"k": 1}, {"k": 2}, {}],
+    ),
     ({"dependentRequired": {"a": ["b"]}}, [{}, {"b": 1}, {"a": 1, "b": 1}], [{"a": 1}]),
-    ({"dependentSchemas": {"a": {"properties": {"b": {"type": "string"}}}}}, [{"b": 1}, {"a": 1, "b": "x"}], [{"a": 1, "b": 1}]),
+    (
+        {"dependentSchemas": {"a": {"properties": {"b": {"type": "string"}}}}},
+        [{"b": 1}, {"a": 1, "b": "x"}],
+        [{"a": 1, "b": 1}],
+    ),
     ({"allOf": [{"properties": {"a": True}}], "unevaluatedProperties": False}, [{"a": 1}], [{"b": 1}]),
     ({"prefixItems": [{"type": "string"}], "items": False}, [["a"], []], [["a", 1], [1]]),
-    ({"contains": {"type": "integer"}, "minContains": 2, "maxContains": 3}, [[1, 2], [1, 2.0, 3, "a"]], [[1], [1, 2, 3, 4]]),
-    ({"patternProperties": {"^x_": {"type": "integer"}}, "additionalProperties": False}, [{"x_a": 1}, {}], [{"x_a": "1"}, {"y": 1}]),
+    (
+        {"contains": {"type": "integer"}, "minContains": 2, "maxContains": 3},
+        [[1, 2], [1, 2.0, 3, "a"]],
+        [[1], [1, 2, 3, 4]],
+    ),
+    (
+        {"patternProperties": {"^x_": {"type": "integer"}}, "additionalProperties": False},
+        [{"x_a": 1}, {}],
+        [{"x_a": "1"}, {"y": 1}],
+    ),
     ({"propertyNames": {"maxLength": 2}}, [{"ab": 1}], [{"abc": 1}]),
     ({"oneOf": [{"type": "integer"}, {"minimum": 2}]}, [1, 2.5, "a"], [3]),
     ({"anyOf": [{"type": "string"}, {"maximum": 3}]}, ["a", 3], [4]),
@@ -72,7 +120,9 @@ TRICKY: list[tuple[Any, list[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "valid", "invalid"), TRICKY, ids=lambda item: json.dumps(item)[:60] if isinstance(item, dict) else "")
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"), TRICKY, ids=lambda item: json.dumps(item)[:60] if isinstance(item, dict) else ""
+)
 def test_tricky_values(schema: Any, valid: list[Any], invalid: list[Any]) -> None:
     engine, other = Engine(json.loads(json.dumps(schema)), DEFAULT_DIALECT), reference(schema, DEFAULT_DIALECT)
     for value in valid:

@@ -107,7 +107,9 @@ def test_what_is_valid_stays_as_it_is(both: Any, effect: Any) -> None:
     if not refused:
         assert {fold.rule for fold in made.folds} <= {"default", "integral_float"}
         assert made.value is not None
-        added = {fold.path for fold in made.folds if fold.rule == "default" and "." not in fold.path and "[" not in fold.path}
+        added = {
+            fold.path for fold in made.folds if fold.rule == "default" and "." not in fold.path and "[" not in fold.path
+        }
         kept = {key: item for key, item in made.value.items() if key not in added}
         assert json_equal(without_defaults(kept, made), raw)
 
@@ -163,6 +165,8 @@ def test_check_answers_for_anything(schema: dict[str, Any], value: Any) -> None:
 @pytest.mark.parametrize("effect", ["read", "write"])
 @pytest.mark.parametrize("raw", [None, "", b"", "null", {}])
 def test_nothing_is_an_empty_object_where_nothing_is_required(raw: Any, effect: Any) -> None:
-    made = ArgumentSchema.compile({"type": "object", "properties": {"a": {"type": "string"}}}).normalize(raw, effect=effect)
+    made = ArgumentSchema.compile({"type": "object", "properties": {"a": {"type": "string"}}}).normalize(
+        raw, effect=effect
+    )
     assert made.value == {}
     assert made.problems == ()
