@@ -11,6 +11,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from fcguard.approval.request import Decision
 from fcguard.approval.resume import decide
+from fcguard.call_logs import listen_to_calls
 from fcguard.children import Children
 from fcguard.config import Config, Prepared, Toolbox
 from fcguard.constraints.history import task_history
@@ -37,7 +38,6 @@ from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitt
 from fcguard.runtime import AsyncioIO, BlockingIO, SystemClock, drive
 from fcguard.scope import RunningTasks, TaskScope, is_offered, make_context, next_step, said, tell
 from fcguard.stores.base import Store
-from fcguard.telemetry.capture import LogCapture
 from fcguard.telemetry.observer import Observer
 from fcguard.telemetry.standard import default_observer
 from fcguard.workers import Workers
@@ -109,9 +109,7 @@ class Guard(Recovering):
             store = SQLiteStore(os.environ.get("FCGUARD_LEDGER") or Path(".fcguard/ledger.db"))
         self.store = store
         self._artifacts = ArtifactDirectory(evidence_dir if evidence_dir is not None else Path(".fcguard/evidence"))
-        self._capture = LogCapture(self._artifacts.root, path=self._artifacts.log_path) if capture_logs else None
-        if self._capture is not None:
-            self._capture.install()
+        self._capture = listen_to_calls(self._keep, self._artifacts) if capture_logs else None
         if observer is None:
             observer = default_observer(
                 tracer_provider=tracer_provider,

@@ -9,7 +9,7 @@ from operator import is_ as _is
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
-__all__ = ["MASK", "PLAIN_REDACTOR", "Redactor", "is_secret_name", "may_hold_secrets", "secret_properties"]
+__all__ = ["MASK", "PLAIN_REDACTOR", "Redactor", "is_secret_name", "may_hold_secrets", "secret_properties", "writable"]
 
 MASK: Final = "[redacted]"
 
@@ -187,6 +187,10 @@ class Redactor:
                 text = _URL_SECRET.sub(rf"\1{MASK}@", text)
         return original if text == original else text
 
+    def words(self, text: str) -> str:
+        """Answer a text as `text` does, with what cannot be written as UTF-8 (lone surrogates) spelt out."""
+        return writable(self.text(text))
+
     def known(self, text: str) -> str:
         """Answer a text with the known secret values masked, and nothing else."""
         for secret in self._values:
@@ -211,6 +215,11 @@ class Redactor:
                     parts += text[kept:at], mask
                     kept = at = after
         return "".join((*parts, text[kept:])) if parts else text
+
+
+def writable(text: str) -> str:
+    """Answer a text that can be written as UTF-8: lone surrogates are spelt out."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _field_end(text: str, head: re.Match[str]) -> tuple[int, str]:

@@ -8,6 +8,7 @@ from typing import Any
 from fcguard.model.call import Attempt, Call, NotEntered
 from fcguard.model.failure import TAXONOMY, EffectState, ErrorType, Failure, FailureClass, Violation
 from fcguard.model.outcome import Signal
+from fcguard.model.secrets import writable
 from fcguard.recovery.classify import Classified, classify_exception, classify_signal
 
 __all__ = ["judge_error", "judge_returned"]
@@ -97,10 +98,10 @@ def _declared(call: Call, attempt: Attempt) -> Failure | None:
 def _failure(call: Call, attempt: Attempt, found: Classified, cause: str | None) -> Failure:
     tool = call.prepared.tool
     attempt.error_type = str(found.error_type)
-    attempt.reason = found.reason
+    attempt.reason = writable(found.reason)
     effect = _effect(tool.effect, found.proof)
     attempt.effect = effect
-    message = call.redactor.text(found.message or f"{tool.name} failed: {found.error_type}.")
+    message = call.redactor.words(found.message or f"{tool.name} failed: {found.error_type}.")
     known = TAXONOMY.get(found.error_type)  # type: ignore[call-overload]
     is_platform = known is not None and known[0] in (FailureClass.PLATFORM, FailureClass.CONTROL)
     if effect == "unknown" and tool.effect in ("write", "destructive") and not is_platform:

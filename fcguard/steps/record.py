@@ -13,8 +13,8 @@ from fcguard.model.call import UNFILLED, Call
 from fcguard.model.context import OUTSIDE
 from fcguard.model.failure import EffectState, Failure
 from fcguard.model.frozen import thaw
-from fcguard.model.result import ToolResult
-from fcguard.model.secrets import Redactor
+from fcguard.model.result import ENVELOPE_FIELDS, ToolResult
+from fcguard.model.secrets import Redactor, writable
 from fcguard.model.states import CallState
 from fcguard.recovery.table import is_retryable
 from fcguard.results import shape
@@ -47,7 +47,8 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
 
 
 def _conclude(call: Call, published: dict[str, Any], config: Config, io: IO) -> None:
-    call.result = ToolResult.of(published, _unpublished(call))
+    _add_unpublished(published, call)
+    call.result = ToolResult.of(published)
     last = call.attempts[-1] if call.attempts else None
     if last is not None:
         if last.late is not None and not last.is_restored:
@@ -60,20 +61,20 @@ def _conclude(call: Call, published: dict[str, Any], config: Config, io: IO) -> 
 class _Record:
     """Makes the envelope as the ledger may hold it, when the ledger looks at it: with the secrets masked.
 
-    The data is copied at once, because the envelope's own is the caller's to change.
+    The envelope gets a copy of the data at once, because that one is the caller's to change. A ledger in memory holds many
+    records that nobody looks at, so a record is small: the bare values, in the order of the published fields.
     """
 
-    __slots__ = ("_data", "_published", "_redactor")
+    __slots__ = ("_redactor", "_values")
 
     def __init__(self, call: Call, published: dict[str, Any]) -> None:
-        data = published["data"]
-        self._redactor, self._published = call.redactor, published
-        self._data = thaw(data) if isinstance(data, (dict, list)) else data
+        self._redactor, self._values = call.redactor, (*published.values(),)
+        published["data"] = thaw(call.data)
 
     def __call__(self) -> dict[str, Any]:
         redactor = self._redactor
-        record = dict(self._published)
-        record["data"] = redactor.value(self._data)
+        record = dict(zip(ENVELOPE_FIELDS, self._values, strict=True))
+        record["data"] = redactor.value(record["data"])
         record["normalized_args"] = redactor.value(record["normalized_args"])
         record["evidence"] = [item.model_dump() for item in record["evidence"]]
         if record["failure_class"] is not None:
@@ -97,8 +98,8 @@ _OWN_WORDS: Final = frozenset({"normalize", "schema"})
 def _masked(failure: Failure, redactor: Redactor) -> Failure:
     """Answer a failure whose words hold no secret, whoever wrote them: tools, rules, constraints, confirmations."""
     mask = redactor.known if failure.layer in _OWN_WORDS else redactor.text
-    message = mask(failure.message)
-    problems = tuple(replace(problem, message=mask(problem.message)) for problem in failure.problems)
+    message = writable(mask(failure.message))
+    problems = tuple(replace(problem, message=writable(mask(problem.message))) for problem in failure.problems)
     if message is failure.message and problems == failure.problems:
         return failure
     return replace(failure, message=message, problems=problems)
@@ -135,7 +136,7 @@ def _published(call: Call, io: IO) -> dict[str, Any]:
         arguments = call.redactor.value(arguments)
     if failure is None:
         error_type, failure_class, next_action = None, None, "continue"
-        message = call.redactor.text(call.message) if call.message else ""
+        message = call.redactor.words(call.message) if call.message else ""
         is_again, effect = False, call.effect
     else:
         effect = _effect(call, failure)
@@ -147,7 +148,7 @@ def _published(call: Call, io: IO) -> dict[str, Any]:
         "success": failure is None,
         "error_type": error_type,
         "retryable": is_again,
-        "tool_name": tool.name if tool is not None else call.redactor.text(str(call.proposal.tool or "")[:200]),
+        "tool_name": tool.name if tool is not None else call.redactor.words(str(call.proposal.tool or "")[:200]),
         "request_id": call.request_id,
         "normalized_args": arguments,
         "data": call.data,
@@ -166,9 +167,9 @@ def _published(call: Call, io: IO) -> dict[str, Any]:
     }
 
 
-def _unpublished(call: Call) -> dict[str, Any]:
-    """Answer the fields outside the JSON form that are not at their default."""
-    fields: dict[str, Any] = {"returned": call.returned}
+def _add_unpublished(fields: dict[str, Any], call: Call) -> None:
+    """Add the fields outside the JSON form that are not at their default."""
+    fields["returned"] = call.returned
     failure = call.failure
     if failure is not None:
         fields["retry_after"], fields["problems"] = failure.retry_after, failure.problems
@@ -181,7 +182,6 @@ def _unpublished(call: Call) -> dict[str, Any]:
             fields["secret_names"] = call.prepared.secrets
     if call.answered_by is not None:
         fields["answered_by"] = call.answered_by
-    return fields
 
 
 def _effect(call: Call, failure: Failure) -> EffectState:

@@ -144,7 +144,7 @@ async def _ask(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
     note: dict[str, Any] = {"at": io.now(), "source": source, "answer": type(answer).__name__}
     reason = getattr(answer, "reason", None) or getattr(answer, "message", None)
     if reason:
-        note["reason"] = call.redactor.text(str(reason)[:500])
+        note["reason"] = call.redactor.words(str(reason)[:500])
     call.confirmations = (*call.confirmations, note)
     return answer
 

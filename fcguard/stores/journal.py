@@ -11,8 +11,9 @@ from fcguard.io import IO
 from fcguard.model.call import UNFILLED, Attempt, Call, Late
 from fcguard.model.context import OUTSIDE
 from fcguard.model.failure import ErrorType, Failure, Halt, NextAction
+from fcguard.model.frozen import thaw
 from fcguard.model.identity import digest_of, effect_key_of, idempotency_key_of
-from fcguard.model.secrets import Redactor
+from fcguard.model.secrets import Redactor, writable
 from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import (
     Accepted,
@@ -115,7 +116,7 @@ def _unwritable(error: Exception) -> Failure:
 
 def _replay(call: Call, answer: Replayed) -> None:
     call.basis = "replayed"
-    call.data = answer.result.get("data")
+    call.data = thaw(answer.result.get("data"))  # the ledger's own stays as it is, whatever the caller does to it
     call.effect = "applied"
     call.message = f"The same call already succeeded as {answer.request_id}; its stored result is returned and nothing was sent again."
     call.blocked_by = answer.request_id
@@ -400,7 +401,7 @@ def _has_own_raw(call: Call) -> bool:
 
 
 def _add_raw(payload: dict[str, Any], normalized: Any, redactor: Redactor) -> None:
-    payload["raw"] = redactor.text(normalized.raw)
+    payload["raw"] = redactor.words(normalized.raw)
     if normalized.folds:
         payload["folds"] = [_fold(fold, redactor) for fold in normalized.folds]
 
@@ -412,13 +413,13 @@ def _story(call: Call) -> dict[str, Any]:
     if context is not OUTSIDE:
         _add_context(payload, context)
     if call.proposal.call_id is not None:
-        payload["model_call_id"] = str(call.proposal.call_id)[:200]
+        payload["model_call_id"] = writable(str(call.proposal.call_id)[:200])
     if call.parent is not None:
         payload["parent_id"] = call.parent.request_id
     if call.tool is None:
-        payload["asked_for"] = call.redactor.text(str(call.proposal.tool)[:200])
+        payload["asked_for"] = call.redactor.words(str(call.proposal.tool)[:200])
     elif call.tool.name != call.proposal.tool:
-        payload["asked_as"] = call.redactor.text(str(call.proposal.tool)[:200])
+        payload["asked_as"] = call.redactor.words(str(call.proposal.tool)[:200])
     verdict = call.verdict
     if verdict is not UNFILLED:
         payload["passed"] = verdict.passed
@@ -461,7 +462,7 @@ def _ending(call: Call, payload: dict[str, Any]) -> dict[str, Any]:
     elif attempts:
         payload["attempts"] = [call.redactor.value(attempt.summary()) for attempt in attempts]
     if call.failure is not None:
-        payload["why"] = call.redactor.text(call.failure.reason)
+        payload["why"] = call.redactor.words(call.failure.reason)
         payload["layer"] = call.failure.layer
     if call.confirmations:
         payload["confirmations"] = list(call.confirmations)
