@@ -8,7 +8,7 @@ from fcguard.errors import MissingExtraError
 
 __all__ = ["app"]
 
-_NEEDED = frozenset({"typer", "rich", "click"})
+_NEEDED = frozenset({"typer", "click"})
 
 
 def app(arguments: list[str] | None = None) -> None:

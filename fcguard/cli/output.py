@@ -65,23 +65,25 @@ def print_json(value: Any) -> None:
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print rows: a drawn table in a terminal, aligned columns elsewhere."""
     cells = [[clean("" if cell is None else str(cell)) for cell in row] for row in rows]
-    if sys.stdout.isatty():
-        _draw(headers, cells)
-        return
-    widths = [max(len(line[column]) for line in (headers, *cells)) for column in range(len(headers))]
-    for line in (headers, *cells):
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    if not (sys.stdout.isatty() and _draw(headers, cells)):
+        widths = [max(len(line[column]) for line in (headers, *cells)) for column in range(len(headers))]
+        for line in (headers, *cells):
+            print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def _draw(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+def _draw(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
+    """Draw a table for a terminal; answer whether that was possible: it is nicer with rich, and works without."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ModuleNotFoundError:
+        return False
     table = Table(*headers, box=None, header_style="bold", pad_edge=False)
     for row in cells:
         table.add_row(*map(Text, row))
     Console(highlight=False).print(table)
+    return True
 
 
 def when(at: float | None) -> str:

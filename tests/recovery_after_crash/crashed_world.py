@@ -27,6 +27,18 @@ def dead_pid() -> int:
         return process.pid
 
 
+class HookedClock(FakeClock):
+    """A clock for tests that lets something happen while somebody sleeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_sleep: Callable[[], None] = lambda: None
+
+    def advance(self, seconds: float) -> None:
+        super().advance(seconds)
+        self.on_sleep()
+
+
 class SharedLedger(MemoryStore):
     """A ledger in memory that believes in several processes; it can be away, and then takes nothing."""
 
@@ -72,7 +84,7 @@ class World:
 
     def __init__(self, folder: Path, colour: str) -> None:
         self.folder, self.colour = folder, colour
-        self.clock = FakeClock()
+        self.clock = HookedClock()
         self.store = SharedLedger(self.clock)
         self.sent: list[dict[str, Any]] = []
         self.effects: list[dict[str, Any]] = []

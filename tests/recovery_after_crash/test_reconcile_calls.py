@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from fcguard.model.call import current_call
 from fcguard.model.states import CallState
 from fcguard.stores.base import Event, Identity, Move, Note, Open
 from fcguard.stores.chain import verify
-from fcguard.stores.payload import body_of
 from fcguard.telemetry.observer import Origin, SilentObserver
 from fcguard.testing.store_contract import ask
 from tests.recovery_after_crash.crashed_world import ARGUMENTS, World
@@ -311,6 +311,43 @@ def test_whoever_is_overtaken_on_the_way_sends_nothing(world: World) -> None:
     assert world.state(request_id) == "PARKED"
 
 
+def test_a_call_that_others_take_while_it_is_waited_for_is_theirs(world: World) -> None:
+    request_id = world.crash(applied=False, settle=SETTLE)
+
+    def end() -> None:
+        row = world.store.get(request_id)
+        assert row is not None
+        if row.state is CallState.UNCERTAIN:
+            world.store.acting = world.store.people["alive"]
+            ask(
+                world.store, Move(request_id, row.version, CallState.FAILED, 1, Event("outcome", world.clock.now(), {}))
+            )
+            world.store.acting = world.store.here
+
+    world.clock.on_sleep = end
+    call = world.recover_one(world.guard(settle=SETTLE))
+    assert (call.did, call.due_at, len(world.sent)) == ("taken_over", None, 1)
+
+
+def test_a_call_that_others_work_on_while_it_is_waited_for_is_theirs(world: World) -> None:
+    request_id = world.crash(applied=False, settle=SETTLE)
+
+    def take() -> None:
+        row = world.store.get(request_id)
+        assert row is not None
+        if row.state is CallState.UNCERTAIN:
+            world.store.acting = world.store.people["alive"]
+            ask(
+                world.store,
+                Move(request_id, row.version, CallState.CONFIRMING, 1, Event("confirming", world.clock.now(), {})),
+            )
+            world.store.acting = world.store.here
+
+    world.clock.on_sleep = take
+    call = world.recover_one(world.guard(settle=SETTLE))
+    assert (call.did, len(world.sent)) == ("taken_over", 1)
+
+
 # -- what came in meanwhile --------------------------------------------------------------------------------------------
 
 
@@ -366,6 +403,58 @@ def test_a_confirmation_by_a_tool_is_a_recorded_child_call(world: World) -> None
     assert world.recover_one(guard).did == "confirmed"
     (child,) = [call for call in world.store.calls() if call.identity.purpose == "confirm"]
     assert (child.identity.parent_id, child.identity.task_id) == (request_id, "T")
+
+
+def test_an_interrupted_write_whose_thread_still_runs_is_not_sent_again(tmp_path: Any) -> None:
+    """In the process itself: the caller was interrupted, the function was left behind, and may send yet."""
+    world = World(tmp_path, "sync")
+    entered, leave = threading.Event(), threading.Event()
+
+    def send(**sent: Any) -> str:
+        world.sent.append(sent)
+        entered.set()
+        leave.wait(20)
+        return "done after all"
+
+    def interrupt(call: Any) -> None:
+        raise KeyboardInterrupt
+
+    guard = world.guard(send, settle=SETTLE, timeout=0.05, confirm=interrupt)
+    with pytest.raises(KeyboardInterrupt), guard.task("order", task_id="T"):
+        world.call(guard, ARGUMENTS)
+    assert entered.is_set()
+    world.clock.advance(100.0)
+    call = world.recover_one(world.guard(settle=SETTLE))
+    assert (call.owner, call.did, len(world.sent)) == ("self", "parked", 1)
+    assert "still runs" in call.message
+    leave.set()
+    while "late" not in world.kinds(call.request_id):
+        threading.Event().wait(0.01)
+    result = world.guard(settle=SETTLE).advance(call.request_id)
+    assert (result.success, result.outcome_basis, result.data) == (True, "late", "done after all")
+
+
+def test_an_interrupted_write_that_failed_late_is_sent_again_after_its_window(tmp_path: Any) -> None:
+    world = World(tmp_path, "sync")
+    leave = threading.Event()
+
+    def send(**sent: Any) -> None:
+        world.sent.append(sent)
+        leave.wait(20)
+        raise OSError("after all")
+
+    def interrupt(call: Any) -> None:
+        raise KeyboardInterrupt
+
+    guard = world.guard(send, settle=SETTLE, timeout=0.05, confirm=interrupt)
+    with pytest.raises(KeyboardInterrupt), guard.task("order", task_id="T"):
+        world.call(guard, ARGUMENTS)
+    leave.set()
+    (row,) = world.store.calls()
+    while "late" not in world.kinds(row.identity.request_id):
+        threading.Event().wait(0.01)
+    call = world.recover_one(world.guard(settle=SETTLE))
+    assert (call.owner, call.did, len(world.effects)) == ("self", "returned", 1)
 
 
 def test_a_write_whose_fallback_may_have_done_it_is_not_sent_again(world: World) -> None:
