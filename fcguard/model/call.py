@@ -391,6 +391,10 @@ class CallInfo:
         """`primary`, or what the platform runs the tool for."""
         return self._call.purpose
 
+    def is_kept_by(self, keep: Callable[..., Evidence] | None) -> bool:
+        """Whether `attach` hands files to `keep`: calls of one guard share it."""
+        return self._keep == keep
+
     @property
     def trace_id(self) -> str | None:
         """Trace of the call, 32 hex digits; None without tracing."""

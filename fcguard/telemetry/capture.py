@@ -45,10 +45,11 @@ def _safe(name: str) -> str:
 class _Writer:
     """The open log of one running call."""
 
-    __slots__ = ("file", "is_cut", "redactor", "size")
+    __slots__ = ("file", "is_cut", "redactor", "ref", "size")
 
-    def __init__(self, path: Path, redactor: Redactor) -> None:
+    def __init__(self, root: Path, path: Path, redactor: Redactor) -> None:
         self.redactor = redactor
+        self.ref = path.relative_to(root).as_posix()
         path.parent.mkdir(parents=True, exist_ok=True)
         self.file: BinaryIO = path.open("ab", buffering=0)
         self.size = self.file.tell()
@@ -76,7 +77,8 @@ class LogCapture(logging.Handler):
     Args:
         directory: the evidence directory.
         level: least level that is kept, a number or name of `logging`.
-        path: `(tool, request_id) -> Path` below the directory; None: `logs/<tool>/<request_id>.log`.
+        place: answers the evidence directory of a call and the file in it, or None for a call that is not to be heard;
+            None: `logs/<tool>/<request_id>.log` below `directory`, for every call.
         max_bytes: largest log of one call; it ends with a note then.
         redactor: masks secrets beside the call's own redactor.
 
@@ -88,14 +90,14 @@ class LogCapture(logging.Handler):
         self,
         directory: str | os.PathLike[str],
         *,
-        path: Callable[[str, str], Path] | None = None,
+        place: Callable[[CallInfo], tuple[Path, Path] | None] | None = None,
         level: int | str = logging.DEBUG,
         max_bytes: int = 1 << 20,
         redactor: Redactor | None = None,
     ) -> None:
         super().__init__(level)
-        self._directory = Path(directory)
-        self._path = path or (lambda tool, request_id: self._directory / log_path(tool, request_id))
+        root = Path(directory)
+        self._place = place or (lambda info: (root, root / log_path(info.tool_name, info.request_id)))
         self._limit = max_bytes - len(_CUT)
         self._redactor = redactor or Redactor()
         self._writers: dict[str, _Writer] = {}
@@ -161,9 +163,7 @@ class LogCapture(logging.Handler):
             if writer is None:
                 return None
             writer.file.close()
-        name = call.tool.name if call.tool is not None else "_unknown"
-        ref = self._path(name, call.request_id).relative_to(self._directory).as_posix()
-        return Evidence("log", ref, media_type="text/plain", size=writer.size)
+        return Evidence("log", writer.ref, media_type="text/plain", size=writer.size)
 
     def close(self) -> None:
         """Stop to listen, and close every open log."""
@@ -182,22 +182,27 @@ class LogCapture(logging.Handler):
             return
         self._busy.is_set = True  # masking or writing must not log into itself
         try:
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(created)) + f".{int(created % 1 * 1000):03d}Z"
             writer = self._writer(info)
+            if writer is None:
+                return
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(created)) + f".{int(created % 1 * 1000):03d}Z"
             masked = self._redactor.text(writer.redactor.text(text))
             line = f"{stamp} {level} {logger} [{info.attempt}] {masked}\n"
             writer.write(line.encode("utf-8", "backslashreplace"), self._limit)
         finally:
             self._busy.is_set = False
 
-    def _writer(self, info: CallInfo) -> _Writer:
+    def _writer(self, info: CallInfo) -> _Writer | None:
         writer = self._writers.get(info.request_id)
         if writer is not None:
             return writer
-        path = self._path(info.tool_name, info.request_id)
+        place = self._place(info)
+        if place is None:
+            return None
+        root, path = place
         if path.exists():  # it was taken already, or the call has been resumed
-            return _Once(path.with_name(f"{path.stem}.late.log"), redactor_of(info.call))
-        writer = self._writers[info.request_id] = _Writer(path, redactor_of(info.call))
+            return _Once(root, path.with_name(f"{path.stem}.late.log"), redactor_of(info.call))
+        writer = self._writers[info.request_id] = _Writer(root, path, redactor_of(info.call))
         return writer
 
 

@@ -156,13 +156,20 @@ def test_log_is_cut_at_its_limit(tmp_path: Path) -> None:
 
 
 def test_path_and_level_can_be_given(tmp_path: Path) -> None:
-    capture = LogCapture(tmp_path, path=lambda tool, request_id: tmp_path / "own" / f"{request_id}.txt", level="ERROR")
+    def place(info: CallInfo) -> tuple[Path, Path] | None:
+        return None if info.call is other else (tmp_path, tmp_path / "own" / f"{info.request_id}.txt")
+
+    capture = LogCapture(tmp_path, place=place, level="ERROR")
     capture.install(LOG)
-    call = call_of()
+    call, other = call_of(), call_of(request_id="fc-20260130-00129")
     with inside(call):
         LOG.warning("no")
         LOG.error("yes")
     evidence = capture.take(call)
+    with inside(other):
+        LOG.error("somebody else's")
+    assert capture.take(other) is None
+    assert capture.dropped == 0
     capture.close()
     assert evidence is not None
     assert evidence.ref == "own/fc-20260130-00128.txt"
