@@ -139,6 +139,9 @@ class Prepared:
         return self._schema
 
 
+_FOLDABLE: Final = re.compile(r"[A-Za-z0-9_ .:/-]{1,256}\Z")
+"""Names in which case, separators and prefixes may be folded; other characters are no separators."""
+
 _SEPARATORS: Final = re.compile(r"[^0-9a-z]+")
 _PREFIX: Final = re.compile(r"^(?:[A-Za-z][\w-]*(?:__|[.:/]))+")
 
@@ -155,12 +158,12 @@ class Toolbox:
         prefixes: transport prefixes that may stand before a tool's name.
     """
 
-    __slots__ = ("_by_name", "_collapsed", "_confirmed", "prefixes")
+    __slots__ = ("_by_name", "_collapsed", "_readers", "prefixes")
 
     def __init__(self, prefixes: tuple[str, ...]) -> None:
         self._by_name: dict[str, Prepared] = {}
         self._collapsed: dict[str, str] = {}
-        self._confirmed: dict[str, str] = {}
+        self._readers: dict[str, tuple[str, str]] = {}
         self.prefixes = prefixes
 
     def add(self, prepared: Prepared) -> None:
@@ -168,7 +171,7 @@ class Toolbox:
 
         Raises:
             DuplicateToolError: the name is taken, or differs from a taken one only in case and separators.
-            ConfigurationError: a confirmation would write.
+            ConfigurationError: a confirmation, or what answers for a read, would write.
         """
         name = prepared.tool.name
         key = collapse(name)
@@ -180,24 +183,25 @@ class Toolbox:
                 else f"cannot be told from the registered {taken!r} (case and separators do not count)"
             )
             raise DuplicateToolError(f"tool {name!r} {why}; give one of them another name with name=...")
-        self._check_confirmation(prepared.tool)
+        self._check_readers(prepared.tool)
         self._by_name[name] = prepared
         self._collapsed[key] = name
 
-    def _check_confirmation(self, tool: Tool) -> None:
-        """Refuse a `ConfirmBy` that names a tool which writes, whichever of the two is registered first."""
-        confirm = tool.confirm
-        if isinstance(confirm, ConfirmBy):
-            read = self._by_name.get(confirm.tool)
-            if read is not None and not read.is_read:
-                raise ConfigurationError(
-                    f"tool {tool.name!r}: its confirm {confirm.tool!r} writes; a confirmation may only read"
-                )
-            self._confirmed[confirm.tool] = tool.name
-        if not tool.is_read and tool.name in self._confirmed:
+    def _check_readers(self, tool: Tool) -> None:
+        """Refuse a tool that writes where one is named that may only read, whichever of the two is registered first."""
+        named = [(tool.confirm.tool, "confirm")] if isinstance(tool.confirm, ConfirmBy) else []
+        if tool.is_read:
+            named += [(entry if isinstance(entry, str) else entry.tool, "fallback") for entry in tool.fallback]
+        for name, role in named:
+            known = self._by_name.get(name)
+            if known is not None and not known.is_read:
+                raise ConfigurationError(f"tool {tool.name!r}: its {role} {name!r} writes; it may only read")
+        if not tool.is_read and tool.name in self._readers:
+            owner, role = self._readers[tool.name]
             raise ConfigurationError(
-                f"tool {tool.name!r} confirms {self._confirmed[tool.name]!r}, so it may only read: declare effect='read'"
+                f"tool {tool.name!r} is the {role} of {owner!r}, so it may only read: declare effect='read'"
             )
+        self._readers.update({name: (tool.name, role) for name, role in named})
 
     def get(self, name: str) -> Prepared | None:
         """Look a tool up by its exact name."""
@@ -253,10 +257,9 @@ class Toolbox:
         found = self._by_name.get(name)
         if found is not None:
             return found
-        for candidate in self._spellings(name):
-            exact = self._collapsed.get(collapse(candidate))
-            if exact is not None:
-                return self._by_name[exact]
+        fits = {self._collapsed.get(collapse(candidate)) for candidate in self._spellings(name)} - {None}
+        if len(fits) == 1:
+            return self._by_name[str(fits.pop())]
         known = sorted(tool for tool in self._by_name if allowed(tool))
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
         shown = known if len(known) <= 20 else [*known[:20], f"... {len(known) - 20} more"]
@@ -268,7 +271,7 @@ class Toolbox:
         )
 
     def _spellings(self, name: str) -> Iterator[str]:
-        if len(name) > 256:
+        if _FOLDABLE.match(name) is None:
             return
         yield name
         for prefix in self.prefixes:

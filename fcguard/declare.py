@@ -6,7 +6,7 @@ import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, get_args, overload
 
@@ -18,9 +18,9 @@ from fcguard.model.context import BOUND_NAMES
 from fcguard.model.failure import Effect
 from fcguard.model.result import ToolResult
 from fcguard.model.tool import ConfirmBy, Fallback, Retry, Tool
-from fcguard.rules.base import check_rule, is_async
+from fcguard.rules.base import check_rule, is_async, to_rule
 
-__all__ = ["GuardParts", "ToolDecorator", "by_name", "prepare_function", "prepare_registered"]
+__all__ = ["GuardParts", "ToolDecorator", "by_name", "check_classifiers", "prepare_function", "prepare_registered"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,6 +37,44 @@ class GuardParts:
 
     def __init__(self, first_rules: Sequence[Any], rules: Sequence[Any], constraints: Sequence[Any]) -> None:
         self.first_rules, self.rules, self.constraints = tuple(first_rules), tuple(rules), tuple(constraints)
+        for rule in self.rules:
+            to_rule(rule, "Guard")
+        for constraint in self.constraints:
+            check_constraint(constraint, "Guard")
+
+
+def check_classifiers(classifiers: Sequence[Any]) -> tuple[Any, ...]:
+    """Answer the classifiers of a guard.
+
+    Raises:
+        ConfigurationError: one of them cannot be called.
+        ColourError: one of them is async.
+    """
+    for classifier in classifiers:
+        if not callable(classifier):
+            raise ConfigurationError(
+                f"Guard: {classifier!r} is no classifier; give a callable (exception_or_result, call) -> ErrorType | None"
+            )
+        if is_coroutine_callable(classifier):
+            raise ColourError(f"Guard: the classifier {classifier!r} is async; classifiers are always sync")
+    return tuple(classifiers)
+
+
+def check_constraint(constraint: Any, owner: str) -> None:
+    """Refuse what cannot be a constraint.
+
+    Raises:
+        ConfigurationError: it is a class, or it can neither be asked nor called.
+    """
+    if hasattr(constraint, "admit"):
+        is_usable = callable(constraint.admit) and callable(getattr(constraint, "settle", None))
+    else:
+        is_usable = callable(constraint)
+    if isinstance(constraint, type) or not is_usable:
+        raise ConfigurationError(
+            f"{owner}: {constraint!r} is no constraint; give an object with admit(call, now) and settle(call, attempt, now), "
+            "or a callable (call) -> None | Violation"
+        )
 
 
 def prepare_function(
@@ -84,11 +122,12 @@ def prepare_tool(tool: Tool, parts: GuardParts) -> Prepared:
     _check_shape(tool)
     colour = is_coroutine_callable(tool.fn)
     rules = (*parts.first_rules, *parts.rules, *tool.rules)
+    for constraint in tool.constraints:
+        check_constraint(constraint, f"tool {tool.name!r}")
     for rule in tool.rules:
         check_rule(rule, tool.parameters)
     _check_colours(tool, (*rules, *parts.constraints), colour)
-    target = tool.fn.func if isinstance(tool.fn, functools.partial) else tool.fn
-    is_generator = inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
+    is_generator = _is_generator(tool.fn)
     if is_generator and tool.max_items is None:
         raise ConfigurationError(f"tool {tool.name!r} is a generator; say how many items it may yield: max_items=1000")
     prepared = Prepared(
@@ -100,6 +139,14 @@ def prepare_tool(tool: Tool, parts: GuardParts) -> Prepared:
     )
     _check_parameters(tool, prepared.schema)
     return prepared
+
+
+def _is_generator(fn: Any) -> bool:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    if not inspect.isroutine(fn):
+        fn = type(fn).__call__
+    return inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)
 
 
 def prepare_registered(tool: Tool, parts: GuardParts) -> Prepared:
@@ -184,6 +231,10 @@ def _check_shape(tool: Tool) -> None:
         raise ConfigurationError(
             f"tool {name!r}: an inline tool cannot be left behind, so its timeout cannot be kept; leave one out"
         )
+    if tool.inline and tool.timeout is not None:
+        raise ConfigurationError(
+            f"tool {name!r} is inline, so nothing can take control back at timeout={tool.timeout!r}; leave one of the two out"
+        )
     if tool.timeout == 0:
         raise ConfigurationError(f"tool {name!r}: timeout=0 lets nothing run; use None for no limit")
     _check_recovery(tool)
@@ -229,11 +280,12 @@ def _check_recovery(tool: Tool) -> None:
 
 
 def _check_colours(tool: Tool, rules: Sequence[Any], is_async_tool: bool) -> None:
-    for always_sync in (*tool.classifiers, *tool.normalize.values(), *filter(None, [tool.failed_when])):
+    for always_sync in _always_sync(tool):
         if is_coroutine_callable(always_sync):
             shown = getattr(always_sync, "__name__", None) or repr(always_sync)
             raise ColourError(
-                f"tool {tool.name!r}: {shown!r} is async; classifiers, normalizers and failed_when are always sync"
+                f"tool {tool.name!r}: {shown!r} is async; classifiers, normalizers, failed_when, and what ConfirmBy and Fallback "
+                "are given are always sync"
             )
     if is_async_tool:
         return
@@ -242,13 +294,25 @@ def _check_colours(tool: Tool, rules: Sequence[Any], is_async_tool: bool) -> Non
         others.append(tool.confirm)
     if callable(tool.approval):
         others.append(tool.approval)
-    others += tool.constraints
+    others += [getattr(one, "admit", one) for one in tool.constraints]
     for one in [*rules, *[other for other in others if other is not None]]:
         if is_async(one) or is_coroutine_callable(one) or getattr(one, "is_async", False) is True:
             shown = getattr(one, "__name__", None) or repr(one)
             raise ColourError(
                 f"tool {tool.name!r} is sync, but {shown!r} is async and cannot serve it; make it sync, or the tool async"
             )
+
+
+def _always_sync(tool: Tool) -> Iterator[Any]:
+    yield from tool.classifiers
+    yield from tool.normalize.values()
+    yield tool.failed_when
+    if isinstance(tool.confirm, ConfirmBy):
+        yield tool.confirm.applied
+        yield tool.confirm.arguments
+    for entry in tool.fallback:
+        if isinstance(entry, Fallback):
+            yield entry.arguments
 
 
 def _check_parameters(tool: Tool, schema: ArgumentSchema) -> None:

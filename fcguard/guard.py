@@ -15,8 +15,15 @@ from fcguard.call_logs import listen_to_calls
 from fcguard.children import Children
 from fcguard.config import Config, Prepared, Toolbox
 from fcguard.constraints.history import task_history
-from fcguard.declare import GuardParts, ToolDecorator, by_name, prepare_function, prepare_registered
-from fcguard.errors import ConfigurationError, UsageError
+from fcguard.declare import (
+    GuardParts,
+    ToolDecorator,
+    by_name,
+    check_classifiers,
+    prepare_function,
+    prepare_registered,
+)
+from fcguard.errors import ConfigurationError, TaskError, UsageError
 from fcguard.io import Clock
 from fcguard.ledger_metrics import watch_ledger
 from fcguard.model.call import CURRENT, Call, Purpose
@@ -124,7 +131,7 @@ class Guard(Recovering):
             child=Children(self._tools, self._new_call, lambda: self._config),
             artifacts=self._artifacts,
             table=recovery,
-            classifiers=tuple(classifiers),
+            classifiers=check_classifiers(classifiers),
             approver=approver,
             grants=grants,
             logs=self._capture,
@@ -295,6 +302,26 @@ class Guard(Recovering):
                 actor=actor,
                 roles=frozenset(roles),
             )
+        elif any(
+            (
+                goal,
+                environment,
+                allow is not None,
+                tuple(forbid),
+                not write_allowed,
+                state,
+                output,
+                budget,
+                task_id is not None,
+                step is not None,
+                risk != "medium",
+                agent,
+                conversation_id,
+                actor,
+                tuple(roles),
+            )
+        ):
+            raise TaskError("guard.task: context= says everything; leave the other arguments out, or put them into it")
         elif not context.task_id:
             context = context.model_copy(update={"task_id": self._new_task_id()})
         return TaskScope(context, self._clock)

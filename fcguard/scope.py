@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -80,6 +81,9 @@ class TaskScope:
         if self._token is None or self._is_left:
             raise TaskError("this guard.task(...) was left without being entered")
         token, self._is_left = self._token, True
+        current = CURRENT_TASK.get()
+        if current is not None and current.context is not self._context:
+            raise TaskError("guard.task(...) must be left in order: the task entered last is left first")
         try:
             CURRENT_TASK.reset(token)
         except ValueError:
@@ -96,8 +100,7 @@ def next_step(task: Task | None, context: TaskContext | None) -> int | None:
         return None
     if task.context.step is not None:
         return task.context.step
-    task.step += 1
-    return task.step
+    return task.next_step()
 
 
 def is_offered(tool: Tool, context: TaskContext) -> bool:
@@ -162,6 +165,7 @@ class RunningTasks:
         task = self._tasks.get(task_id)
         if task is None:
             if len(self._tasks) >= self._limit:
-                self._tasks.pop(next(iter(self._tasks)), None)
+                with suppress(RuntimeError):  # another thread changes it meanwhile, and makes room too
+                    self._tasks.pop(next(iter(self._tasks)), None)
             task = self._tasks.setdefault(task_id, Task(context, self._clock()))
         return task

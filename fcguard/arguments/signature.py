@@ -42,12 +42,16 @@ class Converter:
     """Turns JSON values into the annotated types (dates, models, enums, ...), parameter by parameter."""
 
     adapters: Mapping[str, TypeAdapter[Any]]
+    factories: Mapping[str, FieldInfo]
 
     def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Answer the arguments with the annotated types; changes and answers the given dict."""
+        """Answer the arguments with the annotated types and the defaults of `Field(...)`; changes and answers the given dict."""
         for name, adapter in self.adapters.items():
             if name in arguments:
                 arguments[name] = adapter.validate_python(arguments[name])
+        for name, field in self.factories.items():
+            if name not in arguments:
+                arguments[name] = field.get_default(call_default_factory=True)
         return arguments
 
     def problems(self, arguments: Mapping[str, Any]) -> tuple[Problem, ...]:
@@ -110,6 +114,7 @@ def read_signature(
     positional: list[str] = []
     bound: dict[str, str] = {}
     info_parameter = None
+    factories: dict[str, FieldInfo] = {}
     is_open = False
     for parameter in signature.parameters.values():
         annotation = parameter.annotation
@@ -137,11 +142,12 @@ def read_signature(
             defaults[parameter.name] = parameter.default
         elif parameter.default.is_required():
             required.append(parameter.name)
+        else:
+            factories[parameter.name] = parameter.default
     schema = _schema(adapters, required, defaults, is_open, name) if needs_schema else {}
     converting = {key: adapter for key, adapter in adapters.items() if not _is_native(adapter.core_schema)}
-    return Signature(
-        schema, tuple(names), tuple(positional), bound, info_parameter, Converter(converting) if converting else None
-    )
+    convert = Converter(converting, factories) if converting or factories else None
+    return Signature(schema, tuple(names), tuple(positional), bound, info_parameter, convert)
 
 
 def _resolve(fn: Callable[..., Any], name: str, scope: Mapping[str, Any] | None) -> inspect.Signature:

@@ -26,7 +26,7 @@ async def admit(call: Call, constraints: Sequence[Any], io: IO) -> Failure | Non
             ask = getattr(constraint, "admit", None)
             answer = constraint(call) if ask is None else ask(call, now)
             if isawaitable(answer):
-                answer = await answer
+                answer = await io.call(_itself, answer)
         except Exception as error:
             release(call, None, now)
             return _broken(name, type(error).__name__)
@@ -37,6 +37,10 @@ async def admit(call: Call, constraints: Sequence[Any], io: IO) -> Failure | Non
         release(call, None, now)
         return violated(answer, name, "execution")
     return None
+
+
+async def _itself(answer: Any) -> Any:
+    return await answer
 
 
 def release(call: Call, attempt: Attempt | None, now: float) -> None:

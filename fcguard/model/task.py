@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from itertools import count
 from typing import Any, Final
 
 from fcguard.model.context import TaskContext
@@ -23,14 +24,21 @@ class Task:
         memory: notes that rules and constraints keep for the length of the task, keyed by the object that keeps them.
     """
 
-    __slots__ = ("attempts", "calls", "context", "cost", "memory", "started", "step")
+    __slots__ = ("_steps", "attempts", "calls", "context", "cost", "memory", "started", "step")
 
     def __init__(self, context: TaskContext, started: float) -> None:
         self.context, self.started = context, started
         self.calls = self.attempts = 0
         self.cost = 0.0
         self.step = 0
+        self._steps = count(1)
         self.memory: dict[Any, Any] = {}
+
+
+    def next_step(self) -> int:
+        """Take the next step; two threads never get the same."""
+        step = self.step = next(self._steps)
+        return step
 
 
 CURRENT_TASK: Final[ContextVar[Task | None]] = ContextVar("fcguard_current_task", default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
+from inspect import isawaitable
 from typing import Any, Final
 
 from fcguard.io import IO
@@ -53,6 +54,8 @@ async def _by_tool(call: Call, confirm: ConfirmBy, child: Any, io: IO) -> Confir
     if not result.success:
         return Inconclusive(f"{confirm.tool} answered {result.error_type}")
     applied = confirm.applied(result.data)
+    if isawaitable(applied):
+        raise TypeError("ConfirmBy.applied is async; it must answer at once")
     if applied is None:
         return Inconclusive(f"what {confirm.tool} answered does not tell")
     return Applied(result.data) if applied else NotApplied()

@@ -132,8 +132,11 @@ def _check_plan(where: str, plan: Plan, effect: Effect) -> None:
         raise ConfigurationError(
             f"the plan for {where} repeats a destructive call; use ('confirm', 'stop') or ('stop',)"
         )
-    if effect == "write" and "UNCERTAIN" in where and plan[0] != "stop" and plan[0] != "confirm":
-        raise ConfigurationError(f"the plan for {where} must confirm first: an uncertain write may have been applied")
+    if effect in ("write", "destructive") and "UNCERTAIN" in where and plan not in (_CONFIRM, _STOP):
+        raise ConfigurationError(
+            f"the plan for {where} must be {_CONFIRM} or {_STOP}: an uncertain write may have been applied, and only its "
+            "confirmation may lead to a repeat"
+        )
 
 
 DEFAULT_TABLE: Final = RecoveryTable(_CLASSES, _TYPES)

@@ -96,6 +96,8 @@ async def _act(call: Call, failure: Failure, is_halted: bool, config: Config, io
 
 
 async def _retry(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
+    if _must_not_be_sent_again(call):
+        return _Then.NEXT
     pause = next_pause(call, call.prepared.policy, io.monotonic(), failure.retry_after)
     if pause is None:
         return _Then.NEXT
@@ -300,11 +302,13 @@ def _proved_not_applied(failure: Failure, attempt: Attempt) -> Failure:
 
 async def _wait(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
     tool = call.prepared.tool
-    if tool.ready is None or call.waits >= _MOST_WAITS or _may_be_applied(call):
+    if tool.ready is None or call.waits >= _MOST_WAITS or _must_not_be_sent_again(call):
         return _Then.NEXT
     config.observer.recovery_started(call, "wait")
     call.waits += 1
     limit = io.monotonic() + call.prepared.policy.max_wait
+    if call.deadline is not None:
+        limit = min(limit, call.deadline)
     pause = failure.retry_after or 0.2
     is_ready = False
     while not is_ready and io.monotonic() + pause <= limit:
@@ -321,7 +325,7 @@ async def _wait(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
 
 async def _switch(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
     environment = call.context.environment
-    if environment is None or not environment.alternatives or _may_be_applied(call):
+    if environment is None or not environment.alternatives or _must_not_be_sent_again(call):
         return _Then.NEXT
     first, *rest = environment.alternatives
     config.observer.recovery_started(call, "switch")
@@ -333,6 +337,14 @@ async def _switch(call: Call, failure: Failure, config: Config, io: IO) -> _Then
     call.flag(f"environment:{first.name}")
     config.observer.recovery_ended(call, "switch", "again")
     return _Then.AGAIN
+
+
+def _must_not_be_sent_again(call: Call) -> bool:
+    """Answer whether a repeat could do harm, whatever a table says: it only ever comes after a confirmation, if at all."""
+    effect = call.prepared.tool.effect
+    if effect in ("read", "idempotent_write") or not call.attempts:
+        return False
+    return effect == "destructive" or (_may_be_applied(call) and not _asks_by_repeating(call))
 
 
 def _may_be_applied(call: Call) -> bool:

@@ -53,12 +53,13 @@ def _check_structure(call: Call) -> None:
                 problems=normalized.problems,
             )
         )
-    convert = call.prepared.convert
-    if convert is not None:
-        problems: tuple[Problem, ...] = convert.problems(call.arguments)
-        if problems:
-            message = "; ".join(map(str, problems))
-            raise Halt(Failure.of(ErrorType.PARAM_INVALID, message, "schema", problems=problems))
+    problems = _conversion_problems(call.prepared, call.arguments)
+    if problems:
+        raise Halt(Failure.of(ErrorType.PARAM_INVALID, "; ".join(map(str, problems)), "schema", problems=problems))
+
+
+def _conversion_problems(prepared: Prepared, arguments: Mapping[str, Any]) -> tuple[Problem, ...]:
+    return () if prepared.convert is None else prepared.convert.problems(arguments)
 
 
 async def _check_rules(call: Call, rules: tuple[Collaborator, ...], io: IO) -> None:
@@ -109,16 +110,20 @@ async def _check_approval(call: Call, config: Config, io: IO) -> str | None:
 
 def _take_modified(call: Call, arguments: Mapping[str, Any]) -> None:
     normalized = call.prepared.schema.normalize(thaw(dict(arguments)), effect=call.prepared.tool.effect)
-    if normalized.value is None or normalized.problems:
+    problems, message = normalized.problems, normalized.message
+    if normalized.value is not None and not problems:
+        bind(normalized.value, call.prepared.tool.bound, call.context)
+        problems = _conversion_problems(call.prepared, normalized.value)
+        message = "; ".join(map(str, problems))
+    if normalized.value is None or problems:
         raise Halt(
             Failure.of(
                 ErrorType.APPROVAL_DENIED,
-                f"The arguments that the approver put in are not valid: {normalized.message}",
+                f"The arguments that the approver put in are not valid: {message}",
                 "approval",
-                problems=normalized.problems,
+                problems=problems,
             )
         )
-    bind(normalized.value, call.prepared.tool.bound, call.context)
     call.reopen("arguments")
     call.normalized = normalized
     call.arguments = freeze(normalized.value)
