@@ -111,6 +111,28 @@ def test_call_of_an_untraced_process_has_no_link(recorded: Recorded, tmp_path: P
         assert origin_of(store, "fc-20260130-unknown") is None
 
 
+def test_approval_is_resumed_where_nothing_is_traced(recorded: Recorded, tmp_path: Path) -> None:
+    approvals = MemoryApprovals()
+    store = MemoryStore()
+    guards = [
+        make(recorded, tmp_path, store, approver=Deferred(approvals)),
+        Guard(store=store, evidence_dir=tmp_path, approver=Deferred(approvals)),
+    ]
+    for guard in guards:
+
+        @guard.tool(effect="write", approval="required")
+        def pay(order_id: str) -> str:
+            return "paid"
+
+    with guards[0].task(goal="pay"):
+        asked = guards[0].call("pay", {"order_id": "A1"})
+    assert origin_of(store, asked.request_id) is not None
+    result = guards[1].resume(asked.request_id, approved=True, by="ann")
+    assert (result.data, result.trace_id) == ("paid", None)
+    for guard in guards:
+        guard.close()
+
+
 def test_ledger_that_cannot_be_read_gives_no_link() -> None:
     class Broken(MemoryStore):
         def events(self, **_: Any) -> Any:
