@@ -231,10 +231,6 @@ def _check_shape(tool: Tool) -> None:
         raise ConfigurationError(
             f"tool {name!r}: an inline tool cannot be left behind, so its timeout cannot be kept; leave one out"
         )
-    if tool.inline and tool.timeout is not None:
-        raise ConfigurationError(
-            f"tool {name!r} is inline, so nothing can take control back at timeout={tool.timeout!r}; leave one of the two out"
-        )
     if tool.timeout == 0:
         raise ConfigurationError(f"tool {name!r}: timeout=0 lets nothing run; use None for no limit")
     _check_recovery(tool)
