@@ -120,14 +120,11 @@ class PostgresSession(Session[Connection]):
     def transact(self, write: Callable[[Connection, float], T]) -> T:
         """Run a function in one durable transaction, again if another one was faster; see `Session.transact`."""
         with self._translated():
-            for attempt in range(_RETRIES):
-                try:
+            for attempt in range(1, _RETRIES):
+                with suppress(*_AGAIN, _Again):
                     return self._transact_once(write)
-                except (*_AGAIN, _Again):
-                    if attempt == _RETRIES - 1:
-                        raise
-                    time.sleep(random.uniform(0.0, 0.01) * attempt)  # noqa: S311 - jitter
-            raise AssertionError("the last attempt returns or raises")
+                time.sleep(random.uniform(0.0, 0.01) * attempt)  # noqa: S311 - jitter
+            return self._transact_once(write)
 
     def apply(self, connection: Connection, batch: Batch, commands: Sequence[Command]) -> list[Answer | BaseException]:
         """Apply commands to a working copy and write it."""
@@ -202,9 +199,12 @@ class PostgresSession(Session[Connection]):
                 postgres_owners.register(connection, self.owner, now)
             result = write(connection, now)
             xid = self._xid or _assigned(connection)
-        except BaseException:
+        except BaseException as error:
+            is_lost = isinstance(error, psycopg.OperationalError) and connection.closed
             # What the server prepared within the transaction is gone with it, which the client does not know.
             self._drop_connection()
+            if is_lost:
+                raise _Again("the connection broke before the commit") from error
             raise
         self._commit_transaction(connection, xid)
         self._is_registered = True
@@ -215,9 +215,7 @@ class PostgresSession(Session[Connection]):
             cursor = connection.execute("COMMIT")
         except psycopg.OperationalError:
             self._drop_connection()
-            if xid is None:
-                raise  # nothing was written
-            if not self._was_committed(xid):
+            if xid is None or not self._was_committed(xid):  # without an id nothing was written
                 raise _Again("the connection broke and the server rolled the transaction back") from None
             return
         except BaseException:

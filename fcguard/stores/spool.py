@@ -20,7 +20,7 @@ from fcguard.stores.recoverable import Drained
 
 try:
     import fcntl
-except ImportError:  # Windows, where a double drain can at worst append a note twice
+except ImportError:  # pragma: no cover - Windows, where a double drain can at worst append a note twice
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Spool", "Spoolable"]
@@ -167,7 +167,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _sync_directory(path: Path) -> None:
-    if os.name == "nt":
+    if os.name == "nt":  # pragma: no cover
         return  # a directory cannot be opened there, and its entries are journaled
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -17,7 +17,7 @@ from fcguard.errors import StoreUnavailable
 
 try:
     import fcntl
-except ImportError:  # Windows: there SQLite's own order must do
+except ImportError:  # pragma: no cover - Windows: there SQLite's own order must do
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["FileLock"]
@@ -42,7 +42,7 @@ class FileLock:
         Raises:
             StoreUnavailable: another process did not let go in time, or the file cannot be made.
         """
-        if fcntl is None:
+        if fcntl is None:  # pragma: no cover - Windows
             yield
             return
         handle = self._open()

@@ -245,6 +245,108 @@ def test_an_idle_connection_that_the_server_closed_is_replaced(
     assert store.get("fc-20260130-000002") is not None
 
 
+def test_a_connection_that_breaks_before_the_commit_is_replaced(
+    postgres_server: Server, make: Callable[..., PostgresStore]
+) -> None:
+    """Nothing can have been written, so the group is sent again on a new connection."""
+    proxy = Proxy(postgres_server.port)
+    store = make(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres", timeout=10.0)
+    ask(store, enter(1))
+    left = 1
+
+    def watch(data: bytes) -> str | None:
+        nonlocal left
+        if b"fc-20260130-000002" not in data or not left:
+            return None
+        left -= 1
+        return "before"
+
+    proxy.watch = watch
+    assert ask(store, enter(2)) == Accepted(1)
+    assert proxy.dropped == 1
+    assert len(list(store.events())) == 2
+    proxy.close()
+
+
+def test_a_server_that_always_breaks_is_reported(postgres_server: Server, make: Callable[..., PostgresStore]) -> None:
+    proxy = Proxy(postgres_server.port)
+    store = make(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres", timeout=10.0)
+    ask(store, enter(1))
+    proxy.watch = lambda data: "before" if b"fc-20260130-000002" in data else None
+    with pytest.raises(StoreUnavailable, match="the connection broke before the commit; call again"):
+        ask(store, enter(2))
+    proxy.watch = lambda data: "before" if _is_commit(data) else None
+    with pytest.raises(StoreUnavailable, match="rolled the transaction back; call again"):
+        ask(store, enter(3))
+    proxy.watch = lambda data: "before" if b"BEGIN" in data else None
+    with pytest.raises(StoreUnavailable, match="cannot be reached or went away"):
+        ask(store, enter(4))
+    proxy.watch = lambda data: None
+    assert ask(store, enter(5)) == Accepted(1)
+    proxy.close()
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_commit_without_events_that_breaks(
+    postgres_server: Server, make: Callable[..., PostgresStore], moment: str
+) -> None:
+    """Keeping a blob writes no event; then the transaction's own state at the server is the proof."""
+    proxy = Proxy(postgres_server.port)
+    store = make(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres", timeout=10.0)
+    ask(store, enter(1))
+    left = 1
+
+    def watch(data: bytes) -> str | None:
+        nonlocal left
+        if not _is_commit(data) or not left:
+            return None
+        left -= 1
+        return moment
+
+    proxy.watch = watch
+    store.put_blob("d", "secret", b"x")
+    assert (proxy.dropped, store.blob("d")) == (1, b"x")
+    left = 1
+    assert store.claim() == [], "a transaction that writes nothing cannot be lost"
+    proxy.close()
+
+
+def test_readers_share_few_connections(postgres_server: Server, make: Callable[..., PostgresStore]) -> None:
+    store = make(pool_size=1, timeout=0.5)
+    ask(store, enter(1))
+    inside, leave = threading.Event(), threading.Event()
+    session = store._open()
+    thread = threading.Thread(target=lambda: session.read(lambda connection: (inside.set(), leave.wait(60))))
+    thread.start()
+    assert inside.wait(60)
+    with pytest.raises(StoreUnavailable, match="no connection for reading became free"):
+        store.get("fc-20260130-000001")
+    leave.set()
+    thread.join()
+    assert store.get("fc-20260130-000001") is not None
+
+
+def test_a_query_that_the_server_stops_is_reported(make: Callable[..., PostgresStore]) -> None:
+    store = make(timeout=0.5)
+    ask(store, enter(1))
+    session = store._open()
+    assert store.get("fc-20260130-000001") is not None
+    with pytest.raises(StoreUnavailable, match="the server took too long"):
+        session.read(lambda connection: connection.execute("SELECT pg_sleep(5)"))
+    assert store.get("fc-20260130-000001") is not None, "the connection is still good"
+    with pytest.raises(StoreUnavailable, match="the server took too long"):
+        session.on_writer(lambda: session.transact(lambda connection, now: connection.execute("SELECT pg_sleep(5)")))
+    assert ask(store, enter(2)) == Accepted(1)
+
+
+def test_an_id_of_a_transaction_that_the_server_never_saw(store: PostgresStore) -> None:
+    """After a failover the new server may never have seen the transaction: nothing was written there."""
+    ask(store, enter(1))
+    session = store._open()
+    session._witness = (1, 99, b"x")
+    assert session.on_writer(lambda: session._was_committed(str(2**40))) is False
+
+
 # Servers that will not do
 
 
