@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from fcguard.approval.request import Decision
 from fcguard.approval.resume import decide
 from fcguard.call_logs import listen_to_calls
 from fcguard.children import Children
 from fcguard.config import Config, Prepared, Toolbox
-from fcguard.constraints.history import task_history
 from fcguard.declare import (
     GuardParts,
-    ToolDecorator,
-    by_name,
     check_classifiers,
-    prepare_function,
-    prepare_registered,
 )
+from fcguard.declaring import Declaring
 from fcguard.errors import ConfigurationError, TaskError, UsageError
 from fcguard.io import Clock
 from fcguard.ledger_metrics import watch_ledger
@@ -34,7 +28,7 @@ from fcguard.model.intent import Intent
 from fcguard.model.result import ToolResult
 from fcguard.model.schemas import SchemaFormat, definitions
 from fcguard.model.task import CURRENT_TASK
-from fcguard.model.tool import Tool, ToolOptions
+from fcguard.model.tool import Tool
 from fcguard.pipeline import govern
 from fcguard.reconcile.face import Recovering
 from fcguard.reconcile.history import origin_of
@@ -59,7 +53,7 @@ _NO_ARGUMENTS: Mapping[str, Any] = {}
 _PREFIXES = ("functions.", "tools.", "default_api:", "default_api.")
 
 
-class Guard(Recovering):
+class Guard(Declaring, Recovering):
     """Governs the tools that are registered with it.
 
     Args:
@@ -108,7 +102,6 @@ class Guard(Recovering):
         self._wall, self._clock = clock.now, clock.monotonic
         self._tools = Toolbox(tuple(prefixes))
         self._running = RunningTasks(self._clock)
-        self._has_history = False
         self._parts = GuardParts(_FIRST_RULES, rules, constraints)
         if store is None:
             from fcguard.stores.sqlite import SQLiteStore  # a guard with another ledger does not pay for it
@@ -139,103 +132,6 @@ class Guard(Recovering):
         workers = Workers(worker_threads)
         self._aio = AsyncioIO(workers, self._keep, clock, watch_ledger(observer, store))
         self._io = BlockingIO(workers, self._keep, clock, self._aio)
-
-    # -- declaring tools ---------------------------------------------------------------------------------------------
-
-    @overload
-    def tool(  # type: ignore[overload-overlap]
-        self, fn: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> Callable[P, Coroutine[Any, Any, ToolResult[R]]]: ...
-    @overload
-    def tool(self, fn: Callable[P, R], /) -> Callable[P, ToolResult[R]]: ...
-    @overload
-    def tool(self, /, **options: Unpack[ToolOptions]) -> ToolDecorator: ...
-    @overload
-    def tool(self, fn: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Callable[P, Any]: ...
-
-    def tool(self, fn: Any = None, /, **options: Any) -> Any:
-        """Make a governed tool of a function, method or callable; bare, or with the options of `fcguard.Tool`.
-
-        Args:
-            fn: the callable.
-            **options: see `fcguard.Tool`; the parameters come from the signature.
-
-        Returns:
-            A function with the same name, signature and docstring that goes through the eight steps and answers a `ToolResult`
-            (a coroutine of one for an async tool). The original is its `__wrapped__`.
-
-        Raises:
-            ConfigurationError: an option or the signature cannot work; the message says how to mend it.
-        """
-        if fn is None:
-            scope = sys._getframe(1).f_locals
-            return lambda function: self._decorate(function, options, scope)
-        return self._decorate(fn, options, sys._getframe(1).f_locals)
-
-    def _decorate(self, fn: Any, options: Mapping[str, Any], scope: Mapping[str, Any]) -> Any:
-        if isinstance(fn, staticmethod):
-            return staticmethod(self._decorate(fn.__func__, options, scope))
-        prepared = prepare_function(fn, options, scope, self._parts)
-        self._add(prepared)
-        return self._wrap(fn, prepared)
-
-    def register(self, tool: Tool) -> Callable[..., Any]:
-        """Register a tool that comes as JSON Schema and callable (MCP, OpenAPI, remote tools); the schema is used as it is.
-
-        Returns:
-            The governed function, as `tool` does.
-
-        Raises:
-            ConfigurationError: something about it cannot work. Faults of a foreign schema that one cannot mend are not
-                raised; they are in `guard.findings(name)`.
-        """
-        if not isinstance(tool, Tool):
-            raise ConfigurationError(f"guard.register takes a Tool, not {tool!r}; decorate functions with guard.tool")
-        prepared = prepare_registered(tool, self._parts)
-        self._add(prepared)
-        return self._wrap(tool.fn, prepared)  # type: ignore[no-any-return]
-
-    def _add(self, prepared: Prepared) -> None:
-        """Register a tool; once one asks for the history of the task, every tool writes it."""
-        self._tools.add(prepared)
-        if not self._has_history:
-            self._has_history = any(getattr(one, "needs_history", False) for one in prepared.constraints)
-            changed: Iterable[Prepared] = self._tools if self._has_history else ()
-        else:
-            changed = (prepared,)
-        for one in changed:
-            one.constraints = (task_history, *one.constraints)
-
-    def _wrap(self, fn: Any, prepared: Prepared) -> Any:
-        if prepared.is_async:
-
-            async def governed(*args: Any, **keywords: Any) -> Any:
-                call = self._from_code(prepared, args, keywords)
-                return (await govern(call, self._config, self._aio)).take_result()
-
-        else:
-
-            def governed(*args: Any, **keywords: Any) -> Any:  # type: ignore[misc]
-                call = self._from_code(prepared, args, keywords)
-                return drive(govern(call, self._config, self._io)).take_result()
-
-        wrapper: Any = functools.update_wrapper(governed, fn) if hasattr(fn, "__name__") else governed
-        wrapper.__wrapped__ = fn
-        wrapper.__name__ = prepared.tool.name
-        if not wrapper.__doc__:
-            wrapper.__doc__ = prepared.tool.description
-        wrapper.__fcguard_tool__ = prepared.tool
-        return wrapper
-
-    def _from_code(self, prepared: Prepared, args: tuple[Any, ...], keywords: dict[str, Any]) -> Call:
-        receiver = None
-        if prepared.takes_receiver and args:
-            receiver, args = args[0], args[1:]
-        if args:
-            keywords = by_name(prepared, args, keywords)
-        call = self._open(Intent.of(prepared.tool.name, keywords), None, prepared)
-        call.receiver = receiver
-        return call
 
     # -- tasks -------------------------------------------------------------------------------------------------------
 
@@ -440,11 +336,6 @@ class Guard(Recovering):
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """All registered tools, in the order they were registered."""
-        return tuple(prepared.tool for prepared in self._tools)
-
     def allowed(self, context: TaskContext | None = None) -> tuple[Tool, ...]:
         """Answer the tools that a context (default: the running task's) allows."""
         now = self._context(context)
@@ -460,15 +351,6 @@ class Guard(Recovering):
             ConfigurationError: the format is unknown, or the provider would refuse a tool's name.
         """
         return definitions(self.allowed(), format)
-
-    def findings(self, name: str) -> tuple[Any, ...]:
-        """Answer what is odd about a tool's schema: faults of a foreign schema that were worked around."""
-        findings: tuple[Any, ...] = self._tools.require(name).schema.findings
-        return findings
-
-    def instrument(self, name: str, *, fn: Any = None, normalize: Mapping[str, Any] | None = None) -> Tool:
-        """Have a tool run other code under the same contract, for tests (`fcguard.testing.faults`); answers it as it was."""
-        return self._tools.instrument(name, fn, normalize)
 
     def close(self) -> None:
         """Finish what the ledger still has to write, and close it. Idempotent."""
