@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from fcguard.stores import owner as owner_module
 from fcguard.stores.owner import Liveness, Owner, liveness_of, this_owner
 
 HERE = this_owner(0.0)
@@ -95,3 +97,22 @@ def test_other_hosts_boots_and_containers(change: dict[str, object], expected: L
 def test_another_boot_of_a_host_without_an_id_proves_nothing() -> None:
     here = replace(HERE, host="container", boot=f"now/{_MACHINE}")
     assert liveness_of(replace(here, id="other", boot=f"earlier/{_MACHINE}"), here) is Liveness.UNKNOWN
+
+
+def test_what_the_system_does_not_tell_is_unknown(tmp_path: Path) -> None:
+    assert owner_module._status(2**22 + 5) is None
+    assert owner_module._threads(2**22 + 5) == 0
+    assert owner_module._read(str(tmp_path / "nothing")) == ""
+    (tmp_path / "odd").write_bytes(b"\xff\xfe")
+    assert owner_module._read(str(tmp_path / "odd")) == ""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, to become a user without rights"
+)
+def test_a_process_that_may_not_be_signalled_is_alive() -> None:
+    os.seteuid(65534)
+    try:
+        assert liveness_of(replace(HERE, id="other", pid=os.getppid(), started=0), HERE) is Liveness.ALIVE
+    finally:
+        os.seteuid(0)
