@@ -82,7 +82,7 @@ def tag_of(tree: SchemaTree, branches: list[Mapping[str, Any]]) -> tuple[str, li
     """Answer the property whose value tells the object branches of a union apart.
 
     Returns:
-        Its name, and for each branch the values that choose it (None for a branch that is no object); None without a tag.
+        Its name, and for each branch the values that choose it (None for one that is no object); None without a tag.
     """
     found: list[dict[str, list[Any]] | None] = []
     for branch in branches:

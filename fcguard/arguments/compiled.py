@@ -52,7 +52,7 @@ class Compiled:
         closed: whether a parameter that is not declared is always invalid.
         hidden: spellings of the parameters that the host fills.
         reserved: reserved names that the schema declares.
-        findings: faults of the schema.
+        findings: faults of the schema, those of its defaults apart.
     """
 
     engine: Engine
@@ -103,7 +103,7 @@ def compile_schema(text: str, options: Options) -> Compiled:
         closed=closed and not root.get("patternProperties"),
         hidden=frozenset(spelling(name) for name in options.hidden),
         reserved=_reserved(engine.tree),
-        findings=(*findings, *defaults.findings()),
+        findings=tuple(findings),
     )
 
 
@@ -124,7 +124,7 @@ def _hide(root: dict[str, Any], hidden: Collection[str]) -> None:
 
 
 def _close(root: dict[str, Any], dialect: str) -> None:
-    """Refuse parameters that are not declared, those of root-level branches counted as declared where the draft can say so."""
+    """Refuse parameters that are not declared; those of root-level branches are, where the draft can say so."""
     branched = any(keyword in root for keyword in ("$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"))
     root["unevaluatedProperties" if branched and not DRAFTS[dialect][2] else "additionalProperties"] = False
 
@@ -154,5 +154,8 @@ def _reference_fault(root: dict[str, Any], error: rs.ValidationError) -> str:
         for keyword in _REF_DRAFTS:
             reference = node.get(keyword)
             if isinstance(reference, str) and not reference.startswith("#"):
-                return f"the schema refers to {shortened(reference)!r}; only references within it ('#/$defs/...') are followed: inline what it points to"
+                return (
+                    f"the schema refers to {shortened(reference)!r}; only references within it ('#/$defs/...') are "
+                    "followed: inline what it points to"
+                )
     return f"the schema holds a reference that leads nowhere ({what}); add what it points to, or mend the pointer"

@@ -1,4 +1,4 @@
-"""Validation: jsonschema-rs decides and locates, with formats asserted, references kept local and patterns bounded in time."""
+"""Decides validity with jsonschema-rs: formats asserted, references kept local, patterns bounded in time."""
 
 from __future__ import annotations
 

@@ -180,7 +180,8 @@ def _pattern(fault: Fault) -> str:
             "cannot be accepted, because the pattern in this tool's schema is not valid; leave it out or tell the user"
         )
     if "error" in fault.detail:
-        return f"cannot be checked against the pattern {shortened(pattern)} in reasonable time; send a shorter or simpler text"
+        shown = shortened(pattern)
+        return f"cannot be checked against the pattern {shown} in reasonable time; send a shorter or simpler text"
     return f"must match the pattern {shortened(pattern)}"
 
 

@@ -16,6 +16,7 @@ __all__ = ["Fault", "Locator"]
 
 _LARGE: Final = 5_000
 """Nodes from which on only the first fault of a value is looked for: collecting costs about 10 us each."""
+_CONTAINERS: Final = (dict, list)
 _MOST_FAULTS: Final = 200
 
 
@@ -136,7 +137,7 @@ def _is_large(value: Any) -> bool:
     todo = [value]
     while todo:
         item = todo.pop()
-        if isinstance(item, dict | list):
+        if isinstance(item, _CONTAINERS):
             left -= len(item)
             if left < 0:
                 return True

@@ -1,4 +1,4 @@
-"""Folds harmless noise out of arguments, decided by the parameter's schema; every change is recorded, nothing guessed."""
+"""Folds harmless noise out of arguments, as the parameter's schema decides; all is recorded, nothing guessed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ __all__ = ["Folder", "Naming"]
 
 _TRIALS: Final = 20_000
 """Schema nodes that may be visited while the branches of unions are tried; then the value is left as it was sent."""
+_CONTAINERS: Final = (dict, list)
 _HOPS: Final = 32
 """References and combinators in a row that do not lead deeper into the value."""
 
@@ -85,19 +86,20 @@ class Folder:
         """
         if not isinstance(schema, dict) or hops > _HOPS or self._is_spent():
             return value
-        reference = schema.get("$ref")
+        is_plain = self.engine.tree.traits(schema).is_plain
+        reference = None if is_plain else schema.get("$ref")
         if isinstance(reference, str):
             value = self.part(self.engine.tree.resolve(reference), value, path, known, hops + 1)
             if self.engine.tree.hides_siblings:
                 return value
-        if not isinstance(value, dict | list):
+        if not isinstance(value, _CONTAINERS):
             value = self._scalar(schema, value, path)
         if isinstance(value, dict):
             known = self.engine.tree.declared(schema) if known is None else known
             value = self._object(schema, value, path, known)
         elif isinstance(value, list):
             value = self._array(schema, value, path)
-        return self._combined(schema, value, path, known, hops + 1)
+        return value if is_plain else self._combined(schema, value, path, known, hops + 1)
 
     def _is_spent(self) -> bool:
         if self.budget is None:
@@ -121,7 +123,7 @@ class Folder:
         for key, item in value.items():
             if key not in properties:
                 subs: Iterator[Any] | tuple[Any, ...] = self._extra(schema, key)
-            elif item != "" and not self.naming.normalizers and type(item) in self.engine.tree.settled(properties[key]):
+            elif item != "" and not self.naming.normalizers and self._is_settled(properties[key], item):
                 continue
             elif self._drops(schema, key, item, path):
                 dropped.append(key)
@@ -136,6 +138,14 @@ class Folder:
         if not changed and not dropped:
             return value
         return {key: changed.get(key, item) for key, item in value.items() if key not in dropped}
+
+    def _is_settled(self, schema: Any, item: Any) -> bool:
+        """Answer without a closer look whether nothing can be folded; in doubt, no."""
+        if not isinstance(schema, dict):
+            return False
+        traits = self.engine.tree.traits(schema)
+        kind = type(item)
+        return kind in traits.settled or (kind is str and item in traits.members)
 
     def _drops(self, schema: dict[str, Any], key: str, item: Any, path: Path) -> bool:
         """Leave out a null or an empty text that an optional parameter does not allow."""

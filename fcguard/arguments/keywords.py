@@ -1,4 +1,4 @@
-"""Facts about JSON Schema as tables: where subschemas stand, and what foreign schemas write instead of its type words."""
+"""Facts about JSON Schema as tables: where subschemas stand, and what other languages call its types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOREIGN_TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("none", "nil", "nonetype", "void"), "null"),
     **dict.fromkeys(("any", "mixed", "unknown", "", "*"), ANY),
 }
-"""Type word of other languages, in lower case -> the JSON Schema word. The standard words in other case are mended too."""
+"""Type word of other languages, in lower case -> the JSON Schema word; its own words in another case are mended, too."""
 
 _ONE: Final = (
     "additionalItems",

@@ -1,4 +1,4 @@
-"""Mends the obvious faults of foreign schemas and reports them; what is not mended is reported or left to the validator."""
+"""Mends the obvious faults of foreign schemas and reports them; other faults are reported or left to the validator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DEFAULT_DIALECT", "FINDING_CODES", "dialect_of", "mend"]
 DEFAULT_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 FINDING_CODES: Final[dict[str, str]] = {
-    "unknown_type": "a type word that JSON Schema does not have; read as the word that is meant, else as no restriction",
+    "unknown_type": "a type word that JSON Schema does not have; read as the word that is meant, else ignored",
     "enum_type_conflict": "texts in the enum of a number or flag; read as that type, else the type is ignored",
     "required_flag": "`required` within a property; moved to the list of its object",
     "required_repeated": "`required` names a property more than once",
@@ -155,7 +155,7 @@ def _mend_required(node: dict[str, Any], report: _Report) -> None:
 
 
 def _mend_enum(node: dict[str, Any], report: _Report) -> None:
-    """An enum of texts under a type of numbers or flags can never be met: read the texts as the type, or drop the type."""
+    """Texts in an enum of numbers or flags can never be met: read them as the type, or drop the type."""
     members, kind = node.get("enum"), node.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
     if not isinstance(members, list) or not members or kind is None or "string" in kinds:
@@ -205,7 +205,7 @@ def _mend_patterns(node: dict[str, Any], report: _Report) -> None:
         node["additionalProperties"] = False
         report(
             "pattern_invalid",
-            f"the pattern {pattern!r} of 'patternProperties' is not a regular expression; only other declared names are accepted",
+            f"{pattern!r} in 'patternProperties' is not a regular expression; only other declared names are accepted",
         )
 
 

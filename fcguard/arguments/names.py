@@ -8,9 +8,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-__all__ = ["NameIndex", "close_names", "is_identifier", "is_reserved", "spelling"]
+__all__ = ["RESERVED", "NameIndex", "close_names", "is_identifier", "is_reserved", "spelling"]
 
-_RESERVED: Final = frozenset({"constructor", "prototype"})
+RESERVED: Final = frozenset({"constructor", "prototype"})
+"""Reserved names without underscores around them."""
 _LONGEST: Final = 256
 _LONGEST_HINT: Final = 64
 _HUMPS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -40,7 +41,7 @@ def is_reserved(name: str, value: object = None, *, at_root: bool = True) -> boo
     """
     if len(name) > 4 and name.startswith("__") and name.endswith("__"):
         return True
-    if name not in _RESERVED:
+    if name not in RESERVED:
         return False
     return at_root or (name == "constructor" and isinstance(value, dict) and "prototype" in value)
 

@@ -10,7 +10,7 @@ from fcguard.arguments.changes import Changes
 from fcguard.arguments.compiled import Compiled
 from fcguard.arguments.faults import Fault
 from fcguard.arguments.fold import Folder
-from fcguard.arguments.names import is_reserved, spelling
+from fcguard.arguments.names import RESERVED, is_reserved, spelling
 from fcguard.arguments.parse import Unreadable
 from fcguard.arguments.reading import WRAPPERS, Reading, read, unwrap
 from fcguard.arguments.records import Fold, Normalized, Path, clean, dotted, shortened
@@ -19,6 +19,7 @@ from fcguard.model.failure import Problem
 
 __all__ = ["normalize_long"]
 
+_CONTAINERS: Final = (dict, list)
 _QUOTING: Final = frozenset({"ambiguous_date", "inexact"})
 """Problems that repeat the value."""
 
@@ -43,7 +44,8 @@ def normalize_long(compiled: Compiled, raw: Any, *, is_read: bool, parsed: dict[
     source = raw if is_text else dict(reading.value or {})
     if reading.value is None:
         return _empty(compiled, reading, source)
-    unwrap(reading, compiled.declared)
+    if compiled.declared or compiled.closed:
+        unwrap(reading, compiled.declared)
     return _normalized(compiled, reading.value, reading.folds, source, is_read=is_read)
 
 
@@ -78,7 +80,7 @@ def _take_back(compiled: Compiled, changes: Changes, value: dict[str, Any]) -> t
 
 
 def _is_undone(fold: Fold, undone: tuple[str, ...]) -> bool:
-    """Answer whether a fold converted one of the places, or changed something that only that conversion brought about."""
+    """Answer whether a fold converted one of the places, or changed what only that conversion brought about."""
     if fold.path in undone:
         return fold.rule not in ("name", "normalizer")
     return any(fold.path.startswith((f"{place}.", f"{place}[")) for place in undone)
@@ -109,18 +111,17 @@ def _name_problems(compiled: Compiled, value: dict[str, Any]) -> Iterator[Proble
     todo: list[tuple[Path, Any]] = [((), value)]
     while todo:
         path, node = todo.pop()
-        if isinstance(node, list):
-            todo += [((*path, index), item) for index, item in enumerate(node) if isinstance(item, dict | list)]
-            continue
-        for key, item in node.items():
-            if is_reserved(key, item, at_root=not path) and key not in compiled.reserved:
-                yield Problem(
-                    dotted((*path, shortened(key))),
-                    "reserved_name",
-                    "is a reserved name and is never accepted; leave it out",
-                )
-            if isinstance(item, dict | list):
+        for key, item in node.items() if isinstance(node, dict) else enumerate(node):
+            if isinstance(item, _CONTAINERS):
                 todo.append(((*path, key), item))
+            if (
+                isinstance(key, str)
+                and (key[:2] == "__" or key in RESERVED)
+                and is_reserved(key, item, at_root=not path)
+                and key not in compiled.reserved
+            ):
+                where = dotted((*path, shortened(key)))
+                yield Problem(where, "reserved_name", "is a reserved name and is never accepted; leave it out")
 
 
 def _masked(compiled: Compiled, problem: Problem) -> Problem:

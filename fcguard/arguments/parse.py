@@ -63,7 +63,8 @@ def parse_json(text: str, *, control_characters: bool = False) -> Any:
         Plain JSON values; integers exactly.
 
     Raises:
-        Unreadable: it can be read, and must be refused (duplicate key, NaN, number out of range, lone surrogate in a key).
+        Unreadable: it can be read, and must be refused (duplicate key, NaN, number out of range, half a surrogate pair
+            in a key).
         ValueError: it is not JSON.
     """
     value, end = parse_prefix(text, control_characters=control_characters)

@@ -1,4 +1,4 @@
-"""Copies values into plain JSON values: what is JSON already stays, known Python values get their JSON form, the rest is refused."""
+"""Copies values into plain JSON: JSON stays, known Python values get their JSON form, the rest is refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LISTS: Final[frozenset[type]] = frozenset((list, FrozenList))
 
 
 class NotPlain(Exception):
-    """A value needs the long way (`to_plain`, folding): it is no plain JSON value, or holds something that may be folded."""
+    """A value needs the long way (`to_plain`, folding): it is not plain JSON, or holds what may be folded."""
 
 
 def copy_plain(value: Any, depth: int = 2, budget: list[int] | None = None) -> Any:
@@ -79,17 +79,20 @@ def to_plain(value: Any) -> tuple[dict[str, Any], list[Fold]]:
     """Copy a mapping into plain JSON values.
 
     Args:
-        value: a mapping, of any kind and with any content.
+        value: a mapping, of any kind and with any content; or anything else, which is refused.
 
     Returns:
         The copy, and a fold for each value that was not JSON before.
 
     Raises:
-        Unreadable: something has no JSON form, is too deep, too large, or refers to itself. No other exception, whatever
-            the objects do (BaseException passes).
+        Unreadable: something has no JSON form, is too deep, too large, or refers to itself. No other exception,
+            whatever the objects do (BaseException passes).
     """
     copier = _Copier()
     try:
+        if not isinstance(value, Mapping):
+            reason = f"the arguments must be one JSON object, not a {type(value).__name__}"
+            raise Unreadable("not_an_object", reason)
         return copier.mapping(value, ()), copier.folds
     except Unreadable:
         raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +19,15 @@ WRAPPERS: Final = frozenset({"arguments", "args", "input", "parameters", "kwargs
 """Keys that models put around the arguments."""
 
 _WHITESPACE: Final = " \t\n\r"
+_HINTS: Final = {
+    "'": "JSON has double quotes only",
+    "True": "write true",
+    "False": "write false",
+    "None": "write null",
+    "//": "JSON has no comments",
+    "/*": "JSON has no comments",
+    "#": "JSON has no comments",
+}
 _CUT: Final = "The output was probably cut off. Send the call again, complete and with a smaller payload."
 
 
@@ -56,10 +65,8 @@ def read(raw: Any, *, is_read: bool) -> Reading:
         folds: list[Fold] = []
         value = _read_text(str.__str__(raw), folds, is_read=is_read)
         return Reading(value, folds)
-    if isinstance(raw, Mapping):
-        plain, made = to_plain(raw)
-        return Reading(plain, made)
-    raise Unreadable("not_an_object", f"the arguments must be one JSON object, not a {type(raw).__name__}")
+    plain, made = to_plain(raw)
+    return Reading(plain, made)
 
 
 def unwrap(reading: Reading, declared: Collection[str]) -> None:
@@ -169,8 +176,16 @@ def _repaired(text: str, folds: list[Fold], *, is_read: bool) -> Any:
         raise Unreadable("truncated", f"the arguments end{inside}, before the object is closed. {_CUT}", path=where)
     position = diagnosis.position
     excerpt = text[max(0, position - 5) : position + 25]
-    reason = f"not valid JSON: expected {diagnosis.expected}"
+    reason = f"not valid JSON: expected {diagnosis.expected}{_hint(text, position)}"
     raise Unreadable("malformed", reason, path=where, position=position, excerpt=excerpt)
+
+
+def _hint(text: str, position: int) -> str:
+    """Say how JSON is written where another language shows."""
+    rest = text[position : position + 6]
+    if rest[:1] in ("}", "]") and text[:position].rstrip(_WHITESPACE).endswith(","):
+        return " (remove the comma before the bracket)"
+    return next((f" ({hint})" for start, hint in _HINTS.items() if rest.startswith(start)), "")
 
 
 def _located(fault: Unreadable, text: str) -> Unreadable:

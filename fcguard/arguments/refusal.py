@@ -97,13 +97,19 @@ def missing(compiled: Compiled, source: Any) -> Normalized:
 
 def failed(value: dict[str, Any], folds: Sequence[Fold], problems: Sequence[Problem], source: Any) -> Normalized:
     """Word an object that is not valid."""
+    kept = list(problems)
     settled = {problem.path for problem in problems if problem.rule in OWN_RULES}
-    kept = list(dict.fromkeys(p for p in problems if p.rule in OWN_RULES or p.path not in settled))
-    error_type = min((ERROR_TYPES.get(p.rule, ErrorType.PARAM_INVALID) for p in kept), key=_WORST_FIRST.index)
+    if settled:
+        kept = list(dict.fromkeys(p for p in problems if p.rule in OWN_RULES or p.path not in settled))
+    error_type = _worst({ERROR_TYPES.get(problem.rule, ErrorType.PARAM_INVALID) for problem in kept})
     action = _next_action(error_type, kept)
     if len(kept) > MAX_PROBLEMS:
         kept = [*kept[:MAX_PROBLEMS], Problem("", "more", f"and {len(kept) - MAX_PROBLEMS} more problems")]
     return Normalized(value, tuple(folds), tuple(kept), error_type, action, source)
+
+
+def _worst(error_types: set[ErrorType]) -> ErrorType:
+    return next(error_type for error_type in _WORST_FIRST if error_type in error_types)
 
 
 def _next_action(error_type: ErrorType, problems: Sequence[Problem]) -> NextAction:

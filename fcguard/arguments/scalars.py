@@ -41,7 +41,7 @@ def is_member(value: Any, members: list[Any]) -> bool:
 
 
 def enum_member(value: Any, members: list[Any]) -> Any:
-    """Answer the one member that a value means, apart from case, spaces, `-` and `_` between words; None if not exactly one.
+    """Answer the one member that a value means, apart from case, spaces, `-` and `_` between words; else None.
 
     A number means the text of its digits and the other way round. A member that is None is never meant.
     """

@@ -34,7 +34,7 @@ class Diagnosis:
     """Where reading JSON came to its end.
 
     Attributes:
-        kind: `complete`; `truncated`: the text is the beginning of a JSON document; `malformed`: nothing could complete it.
+        kind: `complete`; `truncated`: the beginning of a JSON document; `malformed`: nothing could complete it.
         position: index of the character where reading stopped.
         path: the property or item that was being read.
         expected: what should stand there.

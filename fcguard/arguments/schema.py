@@ -62,8 +62,8 @@ class ArgumentSchema:
         """Compile the JSON Schema of a tool's parameters.
 
         Args:
-            schema: JSON Schema of an object: draft 4, 6, 7, 2019-09 or 2020-12 as `$schema` says, else 2020-12. Taken as
-                it is now; later changes to it have no effect.
+            schema: JSON Schema of an object: draft 4, 6, 7, 2019-09 or 2020-12 as `$schema` says, else 2020-12. Taken
+                as it is now; later changes to it have no effect.
             closed: refuse parameters that are not declared, whatever the schema says; for tools made from signatures.
             aliases: parameter -> other names for it.
             normalizers: parameter -> callable that gets what was sent and answers what is meant; called before folding.
@@ -101,7 +101,8 @@ class ArgumentSchema:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Faults of the schema that do not stop its use; builds the validators."""
-        return self._ready().findings
+        compiled = self._ready()
+        return (*compiled.findings, *compiled.defaults.findings())
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -134,7 +135,8 @@ class ArgumentSchema:
             quick = None if parsed is None else self._quick(parsed, raw)  # type: ignore[arg-type]
         if type(quick) is Normalized:
             return quick
-        return normalize_long(self._ready(), raw, is_read=effect == "read", parsed=quick or parsed)  # type: ignore[arg-type]
+        plain: Any = quick or parsed
+        return normalize_long(self._ready(), raw, is_read=effect == "read", parsed=plain)
 
     def check(self, value: Mapping[str, Any]) -> tuple[Problem, ...]:
         """Validate arguments as they are, without folding.

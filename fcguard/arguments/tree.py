@@ -1,15 +1,15 @@
-"""Reads a schema: what a reference or a location names, which names an object declares, what a plain type leaves to fold."""
+"""Reads a schema: what references and locations name, what objects declare, what plain types leave to fold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from fcguard.arguments.keywords import subschemas
 from fcguard.arguments.names import NameIndex
 
-__all__ = ["SchemaTree"]
+__all__ = ["SchemaTree", "Traits"]
 
 _SETTLED: Final = {
     "string": (str,),
@@ -18,8 +18,23 @@ _SETTLED: Final = {
     "boolean": (bool,),
     "null": (type(None),),
 }
-_FOLDING: Final = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "format", "if", "oneOf"})
+_COMBINING: Final = frozenset({"$ref", "allOf", "anyOf", "if", "oneOf"})
+_FOLDING: Final = _COMBINING | {"const", "enum", "format"}
 """Keywords that may want something of a value that already is of the type."""
+
+
+class Traits(NamedTuple):
+    """What can be said about one subschema.
+
+    Attributes:
+        settled: Python types whose values it takes as they are, so that nothing in them can be folded.
+        members: texts that it takes as they are.
+        is_plain: whether it has no references and no combinators.
+    """
+
+    settled: frozenset[type]
+    members: frozenset[str]
+    is_plain: bool
 
 
 class SchemaTree:
@@ -35,13 +50,13 @@ class SchemaTree:
         indexes: names by spelling of each `properties`; filled by those who fold names.
     """
 
-    __slots__ = ("_declared", "_ids", "_settled", "has_documents", "has_unions", "hides_siblings", "indexes", "root")
+    __slots__ = ("_declared", "_ids", "_traits", "has_documents", "has_unions", "hides_siblings", "indexes", "root")
 
     def __init__(self, root: dict[str, Any], *, hides_siblings: bool) -> None:
         self.root, self.hides_siblings = root, hides_siblings
         self.indexes: dict[int, NameIndex] = {}
         self._declared: dict[int, frozenset[str]] = {}
-        self._settled: dict[int, frozenset[type]] = {}
+        self._traits: dict[int, Traits] = {}
         self._ids: dict[int, str] | None = None
         nodes = list(self.nodes())
         self.has_unions = any("anyOf" in node or "oneOf" in node for node in nodes)
@@ -99,14 +114,19 @@ class SchemaTree:
             found = self._declared[id(schema)] = frozenset(names)
         return found
 
-    def settled(self, schema: Any) -> frozenset[type]:
-        """Answer the Python types whose values a plain subschema takes as they are, so that nothing in them can be folded."""
-        found = self._settled.get(id(schema))
+    def traits(self, schema: dict[str, Any]) -> Traits:
+        """Answer what can be said about a subschema without looking at a value."""
+        found = self._traits.get(id(schema))
         if found is None:
-            plain = isinstance(schema, dict) and _FOLDING.isdisjoint(schema)
-            named = schema.get("type", ()) if plain else ()
+            named = schema.get("type", ())
             types = (named,) if isinstance(named, str) else named
-            found = self._settled[id(schema)] = frozenset(kind for word in types for kind in _SETTLED.get(word, ()))
+            settled = [] if not _FOLDING.isdisjoint(schema) else [_SETTLED[word] for word in types if word in _SETTLED]
+            members = schema.get("enum", ()) if _FOLDING & schema.keys() == {"enum"} and "string" in types else ()
+            found = self._traits[id(schema)] = Traits(
+                frozenset(kind for kinds in settled for kind in kinds),
+                frozenset(member for member in members if isinstance(member, str)),
+                is_plain=_COMBINING.isdisjoint(schema),
+            )
         return found
 
     def _collect(self, schema: Any, names: set[str], seen: set[int]) -> None:

@@ -239,6 +239,30 @@ def test_the_position_and_the_allowed_values_are_named() -> None:
     assert "listt_windows" in made.message
 
 
+@pytest.mark.parametrize(
+    ("raw", "hint"),
+    [
+        ("{'x': 1}", "double quotes"),
+        ('{"flag": True}', "write true"),
+        ('{"flag": False}', "write false"),
+        ('{"flag": None}', "write null"),
+        ('{"x": 1 // one\n}', "no comments"),
+        ('{"x": 1, # one\n}', "no comments"),
+        ('{"x": 1 , }', "remove the comma"),
+        ('{"list": [1,]}', "remove the comma"),
+    ],
+)
+def test_other_languages_get_a_hint(raw: str, hint: str) -> None:
+    assert hint in ITEM.normalize(raw, effect="write").message
+
+
+def test_a_free_form_tool_has_no_wrapper() -> None:
+    made = OPEN.normalize({"input": {"x": 1}})
+    assert (made.value, made.folds) == ({"input": {"x": 1}}, ())
+    empty = ArgumentSchema.compile({"type": "object"}, closed=True)
+    assert empty.normalize({"input": {}}).value == {}
+
+
 @pytest.mark.parametrize("depth", [64, 65])
 @pytest.mark.parametrize("opening", ['{"a":', "["])
 def test_depth_is_limited_to_64(depth: int, opening: str) -> None:
