@@ -12,11 +12,12 @@ import typer
 
 from fcguard.errors import ConfigurationError, MissingExtraError, UsageError
 from fcguard.guard import Guard
+from fcguard.reconcile.takeover import recoverable
 from fcguard.stores.recoverable import RecoverableStore
 from fcguard.stores.sqlite import SQLiteStore
 from fcguard.telemetry.observer import SilentObserver
 
-__all__ = ["App", "Json", "StoreUrl", "open_guard", "open_store"]
+__all__ = ["App", "Json", "StoreUrl", "open_guard", "open_store", "store_of"]
 
 StoreUrl = Annotated[
     str | None,
@@ -73,8 +74,6 @@ def store_of(guard: Guard) -> RecoverableStore:
     Raises:
         UsageError: it cannot.
     """
-    from fcguard.reconcile.takeover import recoverable
-
     return recoverable(guard.store)
 
 

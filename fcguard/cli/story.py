@@ -34,10 +34,41 @@ def story_of(
     Raises:
         StoreError: bytes are not an event's.
     """
-    identity, result = row.identity, row.result or {}
+    result = row.result or {}
     bodies = [(event, body_of(event)) for event in events]
     opening: Mapping[str, Any] = bodies[0][1] if bodies else {}
     last: Mapping[str, Any] = next((body for _, body in reversed(bodies) if "result" in body), {})
+    return {
+        **_standing(row),
+        "trace_id": opening.get("trace_id") or result.get("trace_id"),
+        "span_id": opening.get("span_id"),
+        "context": {name: opening[name] for name in _CONTEXT if name in opening},
+        "model_call_id": opening.get("model_call_id"),
+        "asked": opening.get("asked_for") or opening.get("asked_as"),
+        "raw": opening.get("raw"),
+        "arguments": opening.get("arguments", result.get("normalized_args")),
+        "folds": opening.get("folds", []),
+        "rules": {"passed": opening.get("passed", []), "refused_by": opening.get("refused_by")},
+        "approval": opening.get("approval"),
+        "attempts": _attempts(bodies, row),
+        **_later(bodies),
+        **{name: last[name] for name in _SAID if name in last},
+        "result": row.result,
+        "evidence": [
+            {**item, "path": str(evidence_dir / str(item["ref"]))} if _is_file(item) else item
+            for item in result.get("evidence", ())
+        ],
+        "calls": [
+            {"request_id": made.identity.request_id, "tool": made.identity.tool, "purpose": made.identity.purpose, "state": str(made.state)}
+            for made in sorted(children, key=lambda made: made.created_at)
+        ],
+        "events": [{"seq": event.seq, "at": event.at, "kind": event.kind, "hash": event.hash.hex()} for event in events],
+    }  # fmt: skip
+
+
+def _standing(row: StoredCall) -> dict[str, Any]:
+    """Answer which call it is, and how it stands."""
+    identity = row.identity
     return {
         "request_id": identity.request_id,
         "tool": identity.tool,
@@ -45,7 +76,7 @@ def story_of(
         "effect": identity.effect,
         "purpose": identity.purpose,
         "state": str(row.state),
-        "basis": result.get("outcome_basis"),
+        "basis": (row.result or {}).get("outcome_basis"),
         "task_id": identity.task_id,
         "step": identity.step,
         "parent_id": identity.parent_id,
@@ -59,17 +90,12 @@ def story_of(
             "effect_key": identity.effect_key,
             "digest": identity.digest or None,
         },
-        "trace_id": opening.get("trace_id") or result.get("trace_id"),
-        "span_id": opening.get("span_id"),
-        "context": {name: opening[name] for name in _CONTEXT if name in opening},
-        "model_call_id": opening.get("model_call_id"),
-        "asked": opening.get("asked_for") or opening.get("asked_as"),
-        "raw": opening.get("raw"),
-        "arguments": opening.get("arguments", result.get("normalized_args")),
-        "folds": opening.get("folds", []),
-        "rules": {"passed": opening.get("passed", []), "refused_by": opening.get("refused_by")},
-        "approval": opening.get("approval"),
-        "attempts": _attempts(bodies, row),
+    }
+
+
+def _later(bodies: Sequence[tuple[StoredEvent, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Answer what happened to a call after it was sent."""
+    return {
         "takeovers": [
             {"at": event.at, **{name: body.get(name) for name in ("by", "from", "liveness", "sent_until")}}
             for event, body in bodies
@@ -78,18 +104,7 @@ def story_of(
         "confirmations": [item for _, body in bodies for item in body.get("confirmations", ())],
         "late": [{"at": event.at, **_without_id(body)} for event, body in bodies if event.kind == "late"],
         "resolution": next((_without_id(body, "result") for event, body in bodies if event.kind == "resolved"), None),
-        **{name: last[name] for name in _SAID if name in last},
-        "result": row.result,
-        "evidence": [
-            {**item, "path": str(evidence_dir / str(item["ref"]))} if _is_file(item) else item
-            for item in result.get("evidence", ())
-        ],
-        "calls": [
-            {"request_id": child.identity.request_id, "tool": child.identity.tool, "purpose": child.identity.purpose, "state": str(child.state)}
-            for child in sorted(children, key=lambda child: child.created_at)
-        ],
-        "events": [{"seq": event.seq, "at": event.at, "kind": event.kind, "hash": event.hash.hex()} for event in events],
-    }  # fmt: skip
+    }
 
 
 def _is_file(item: Mapping[str, Any]) -> bool:
