@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fcguard.arguments.records import Fold, Path, dotted
+from fcguard.arguments.records import Fold, Path, dotted, place
 from fcguard.model.failure import Problem
 
 __all__ = ["Changes"]
@@ -38,7 +38,7 @@ class Changes:
 
     def refuse(self, path: Path, rule: str, message: str) -> None:
         """Record a problem."""
-        self.problems.append(Problem(dotted(path), rule, message))
+        self.problems.append(Problem(place(path), rule, message))
 
     def adopt(self, other: Changes) -> None:
         """Add the changes of a trial that turned out well."""

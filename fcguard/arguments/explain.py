@@ -10,7 +10,7 @@ from fcguard.arguments.arms import at, pick
 from fcguard.arguments.engine import NEVER
 from fcguard.arguments.faults import Fault, Locator
 from fcguard.arguments.names import close_names
-from fcguard.arguments.records import Path, dotted, json_text, shortened
+from fcguard.arguments.records import Path, json_text, place, shortened
 from fcguard.arguments.scalars import types_of
 from fcguard.model.failure import Problem
 from fcguard.model.secrets import is_secret_name
@@ -74,7 +74,7 @@ class Speaker:
             return several(self, fault, value)
         message = _MESSAGES.get(fault.keyword)
         text = f"breaks the rule {fault.keyword!r} of its schema" if message is None else message(fault)
-        return [Problem(dotted(fault.path), fault.keyword, text + self._got(fault, value) + self._meant(fault, value))]
+        return [Problem(place(fault.path), fault.keyword, text + self._got(fault, value) + self._meant(fault, value))]
 
     def is_secret(self, path: Path) -> bool:
         """Answer whether what stands at a path must not be repeated."""
@@ -241,7 +241,7 @@ def _required(speaker: Speaker, fault: Fault, value: Any) -> list[Problem]:
     close = close_names(name, undeclared)
     hint = f"; {close[0]!r} was sent, which is not declared" if close else ""
     text = f"{reason}{f'; send {kind}' if kind else ''}{note}{hint}"
-    return [Problem(dotted((*fault.path, name)), "required", text)]
+    return [Problem(place((*fault.path, name)), "required", text)]
 
 
 def _unknown(speaker: Speaker, fault: Fault, value: Any) -> list[Problem]:
@@ -254,14 +254,12 @@ def _unknown(speaker: Speaker, fault: Fault, value: Any) -> list[Problem]:
         close = close_names(name, free) if len(free) <= _MOST_NAMES else []
         hint = f"; did you mean {' or '.join(repr(item) for item in close)}?" if close else ""
         allowed = f"; allowed: {', '.join(sorted(known)[:_LISTED])}" if known else "; nothing is allowed here"
-        problems.append(
-            Problem(dotted((*fault.path, shortened(name))), fault.keyword, f"is not a known parameter{hint}{allowed}")
-        )
+        problems.append(Problem(place((*fault.path, name)), fault.keyword, f"is not a known parameter{hint}{allowed}"))
     return problems
 
 
 def _property_names(speaker: Speaker, fault: Fault, value: Any) -> list[Problem]:
-    return [Problem(dotted(fault.path), "propertyNames", "has a property whose name is not allowed")]
+    return [Problem(place(fault.path), "propertyNames", "has a property whose name is not allowed")]
 
 
 def _branches(speaker: Speaker, fault: Fault, value: Any) -> list[Problem]:
@@ -278,7 +276,7 @@ def _branches(speaker: Speaker, fault: Fault, value: Any) -> list[Problem]:
     elif arms and all(inner.keyword == "required" for arm in arms for inner in arm):
         needed = [" and ".join(repr(inner.detail["property"]) for inner in arm) for arm in arms]
         text = f"needs {'at least' if fault.keyword == 'anyOf' else 'exactly'} one of {' or '.join(needed)}"
-    return [Problem(dotted(fault.path), fault.keyword, text)]
+    return [Problem(place(fault.path), fault.keyword, text)]
 
 
 _SEVERAL: Final[Mapping[str, Callable[[Speaker, Fault, Any], list[Problem]]]] = {

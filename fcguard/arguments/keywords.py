@@ -22,7 +22,7 @@ FOREIGN_TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("none", "nil", "nonetype", "void"), "null"),
     **dict.fromkeys(("any", "mixed", "unknown", "", "*"), ANY),
 }
-"""Type word of other languages, in lower case -> the JSON Schema word; its own words in another case are mended, too."""
+"""Type word of other languages, in lower case -> the JSON Schema word; its own words in another case, too."""
 
 _ONE: Final = (
     "additionalItems",

@@ -13,7 +13,7 @@ from fcguard.arguments.fold import Folder
 from fcguard.arguments.names import RESERVED, is_reserved, spelling
 from fcguard.arguments.parse import Unreadable
 from fcguard.arguments.reading import WRAPPERS, Reading, read, unwrap
-from fcguard.arguments.records import Fold, Normalized, Path, clean, dotted, shortened
+from fcguard.arguments.records import Fold, Normalized, Path, clean, dotted, place
 from fcguard.arguments.refusal import failed, missing, refused
 from fcguard.model.failure import Problem
 
@@ -101,7 +101,7 @@ def _name_problems(compiled: Compiled, value: dict[str, Any]) -> Iterator[Proble
         if name in compiled.declared:
             continue
         if compiled.hidden and spelling(name) in compiled.hidden:
-            yield Problem(shortened(name), "bound_parameter", "is set by the system and must not be sent; leave it out")
+            yield Problem(place((name,)), "bound_parameter", "is set by the system and must not be sent; leave it out")
         if name in WRAPPERS and isinstance(item, dict) and compiled.declared & item.keys():
             yield Problem(
                 name,
@@ -120,7 +120,7 @@ def _name_problems(compiled: Compiled, value: dict[str, Any]) -> Iterator[Proble
                 and is_reserved(key, item, at_root=not path)
                 and key not in compiled.reserved
             ):
-                where = dotted((*path, shortened(key)))
+                where = place((*path, key))
                 yield Problem(where, "reserved_name", "is a reserved name and is never accepted; leave it out")
 
 

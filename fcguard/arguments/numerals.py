@@ -28,7 +28,7 @@ def integer_from(text: str) -> int | None:
 
 
 def number_from(text: str) -> int | float | None:
-    """Read a plain JSON number without loss, a whole one exactly, another as the float that is written so; else None."""
+    """Read a plain JSON number without loss, a whole one exactly, another as the float written so; else None."""
     found = _NUMBER.fullmatch(text) if len(text) <= _MAX_DIGITS else None
     if found is None:
         return None

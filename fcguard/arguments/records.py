@@ -19,6 +19,7 @@ __all__ = [
     "clean",
     "dotted",
     "json_text",
+    "place",
     "shortened",
 ]
 
@@ -174,6 +175,15 @@ def dotted(path: Path) -> str:
         else:
             text += f".{part}" if text else part
     return text
+
+
+def place(path: Path) -> str:
+    """Write a path for a message: long names are cut, and characters that do not print are escaped."""
+    return dotted(tuple(_shown(part) if isinstance(part, str) else part for part in path))
+
+
+def _shown(name: str) -> str:
+    return shortened(name if name.isprintable() else repr(name)[1:-1])
 
 
 def shortened(text: str, limit: int = _SHOWN) -> str:

@@ -9,7 +9,7 @@ from fcguard.arguments.compiled import Compiled
 from fcguard.arguments.explain import MAX_PROBLEMS, listed
 from fcguard.arguments.names import is_identifier
 from fcguard.arguments.parse import Unreadable
-from fcguard.arguments.records import Fold, Normalized, Path, dotted, shortened
+from fcguard.arguments.records import Fold, Normalized, Path, place
 from fcguard.model.failure import ErrorType, NextAction, Problem
 from fcguard.model.secrets import Redactor
 
@@ -74,8 +74,8 @@ def refused(compiled: Compiled, fault: Unreadable, raw: Any) -> Normalized:
             message += f", near {Redactor().text(fault.excerpt)!r}"
     allowed = _allowed(compiled, fault.path)
     if allowed and fault.rule != "truncated":
-        message += f"; allowed values for {dotted(fault.path)!r}: {listed(allowed)}"
-    where = dotted(tuple(shortened(part) if isinstance(part, str) else part for part in fault.path))
+        message += f"; allowed values for {place(fault.path)!r}: {listed(allowed)}"
+    where = place(fault.path)
     is_text = issubclass(type(raw), str | bytes | bytearray | memoryview)
     source = raw if is_text else f"<{type(raw).__name__} that could not be read>"
     problem = Problem(where, fault.rule, message)

@@ -361,6 +361,13 @@ def test_what_is_repeated_is_short() -> None:
     assert "did you mean 'value-499'" in many.message
 
 
+def test_long_and_unprintable_names_do_not_fill_the_message() -> None:
+    schema = {"type": "object", "properties": {"p": {"type": "object", "additionalProperties": {"type": "boolean"}}}}
+    made = sent(schema, {"p": {"x" * 5000: "y", "a\nb\x00": "y"}})
+    assert len(made.message) < 400
+    assert "a\\nb\\x00" in made.message
+
+
 def test_the_number_of_problems_is_limited() -> None:
     schema = {"type": "object", "properties": {"p": {"type": "array", "items": {"type": "boolean"}}}}
     made = sent(schema, {"p": ["x"] * 50})
