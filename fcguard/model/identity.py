@@ -18,7 +18,9 @@ os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(16)))
 _encode: Final = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=True, default=repr
 ).encode
-_day: tuple[int, str] = (-1, "")
+_DAY: Final = 86_400
+_day: tuple[float, str] = (-1.0 * _DAY, "")
+"""When the day of the latest id began, and what its ids begin with."""
 
 
 def new_request_id(now: float) -> str:
@@ -28,22 +30,40 @@ def new_request_id(now: float) -> str:
         now: wall clock in seconds.
     """
     global _day
-    milliseconds = int(now * 1000)
-    day, rest = divmod(milliseconds, 86_400_000)
-    cached = _day
-    if cached[0] != day:
-        cached = _day = (day, time.strftime("fc-%Y%m%d-", time.gmtime(day * 86_400)))
-    return f"{cached[1]}{rest:07x}{_random.getrandbits(48):012x}"
+    start, prefix = _day
+    if not 0.0 <= now - start < _DAY:
+        start = now // _DAY * _DAY
+        prefix = time.strftime("fc-%Y%m%d-", time.gmtime(start))
+        _day = start, prefix
+    # On every call: `%` takes two thirds of the time of an f-string with two fields.
+    return "%s%019x" % (prefix, int((now - start) * 1000) << 48 | _random.getrandbits(48))  # noqa: UP031
 
 
 def canonical(value: Any) -> str:
-    """Answer one text for equal JSON values: sorted keys, no spaces, ASCII."""
+    """Answer one text for equal JSON values: sorted keys, no spaces, ASCII. An integer is not its float here."""
     return _encode(value)
+
+
+def _meaning(value: Any) -> str:
+    """Answer one text for values that mean the same effect: as `canonical`, but 5 and 5.0 are the same amount."""
+    text = _encode(value)
+    return _encode(_whole(value)) if ".0" in text or "e+" in text else text
+
+
+def _whole(value: Any) -> Any:
+    """Answer a JSON value with whole floats as integers."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(item) for item in value]
+    return value
 
 
 def digest_of(tool: str, arguments: Mapping[str, Any]) -> str:
     """Answer the digest of a tool with its normalized arguments (32 hex digits of SHA-256)."""
-    return _hash(tool, _encode(arguments))
+    return _hash(tool, _meaning(arguments))
 
 
 def effect_key_of(
@@ -57,7 +77,7 @@ def effect_key_of(
         arguments: normalized arguments.
         business_key: the parameters that identify the effect; None: all arguments.
     """
-    return _hash("effect", tenant or "", tool, _encode(_chosen(arguments, business_key)))
+    return _hash("effect", tenant or "", tool, _meaning(_chosen(arguments, business_key)))
 
 
 def idempotency_key_of(
@@ -69,7 +89,7 @@ def idempotency_key_of(
     business_key: tuple[str, ...] | None,
 ) -> str:
     """Answer the key that is sent to a server that removes duplicates: stable over retries, resumes and re-worded calls."""
-    return "fcg-" + _hash("idempotency", tenant or "", tool, version, scope, _encode(_chosen(arguments, business_key)))
+    return "fcg-" + _hash("idempotency", tenant or "", tool, version, scope, _meaning(_chosen(arguments, business_key)))
 
 
 def _chosen(arguments: Mapping[str, Any], business_key: tuple[str, ...] | None) -> Mapping[str, Any]:
@@ -77,5 +97,5 @@ def _chosen(arguments: Mapping[str, Any], business_key: tuple[str, ...] | None) 
 
 
 def _hash(*parts: str) -> str:
-    text = "\x1f".join(parts)
+    text = "".join([f"{len(part)}:{part}" for part in parts])  # no two lists of parts give the same text
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
