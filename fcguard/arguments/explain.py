@@ -21,6 +21,7 @@ MAX_PROBLEMS: Final = 20
 """Most problems that are worded; the rest is counted."""
 _MOST_NAMES: Final = 500
 """Most declared names among which a similar one is looked for."""
+_CUT: Final = 100
 _LISTED: Final = 30
 """Most allowed values or names that a message lists."""
 
@@ -88,7 +89,7 @@ class Speaker:
             return f"an array of {len(value)}"
         if self.is_secret(path):
             return f"{_TYPES[_type_of(value)]} that is not shown"
-        return shortened(repr(value) if isinstance(value, str) else json_text(value))
+        return shortened(repr(value[:_CUT]) if isinstance(value, str) else json_text(value))
 
     def _meant(self, fault: Fault, value: Any) -> str:
         """Suggest members of an enum that look like the text that was sent."""

@@ -168,6 +168,8 @@ def clean(value: dict[str, Any], folds: tuple[Fold, ...], source: Any) -> Normal
 
 def dotted(path: Path) -> str:
     """Write a path as dotted keys and `[index]`, such as `items[2].qty`."""
+    if len(path) == 1 and isinstance(path[0], str):
+        return path[0]
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -179,7 +181,7 @@ def dotted(path: Path) -> str:
 
 def place(path: Path) -> str:
     """Write a path for a message: long names are cut, and characters that do not print are escaped."""
-    return dotted(tuple(_shown(part) if isinstance(part, str) else part for part in path))
+    return dotted(tuple([_shown(part) if isinstance(part, str) else part for part in path])) if path else ""
 
 
 def _shown(name: str) -> str:

@@ -51,6 +51,9 @@ _WORST_FIRST: Final = (
     ErrorType.PARAM_INVALID,
 )
 
+_RANKS: Final = {rule: _WORST_FIRST.index(error_type) for rule, error_type in ERROR_TYPES.items()}
+_LEAST: Final = len(_WORST_FIRST) - 1
+
 OWN_RULES: Final = frozenset(
     {
         "ambiguous_date",
@@ -97,28 +100,29 @@ def missing(compiled: Compiled, source: Any) -> Normalized:
 
 def failed(value: dict[str, Any], folds: Sequence[Fold], problems: Sequence[Problem], source: Any) -> Normalized:
     """Word an object that is not valid."""
-    kept = list(problems)
-    settled = {problem.path for problem in problems if problem.rule in OWN_RULES}
-    if settled:
-        kept = list(dict.fromkeys(p for p in problems if p.rule in OWN_RULES or p.path not in settled))
-    error_type = _worst({ERROR_TYPES.get(problem.rule, ErrorType.PARAM_INVALID) for problem in kept})
-    action = _next_action(error_type, kept)
+    kept = tuple(problems)
+    rules = {problem.rule for problem in problems}
+    if not rules.isdisjoint(OWN_RULES):
+        settled = {problem.path for problem in problems if problem.rule in OWN_RULES}
+        kept = tuple(dict.fromkeys(p for p in problems if p.rule in OWN_RULES or p.path not in settled))
+        rules = {problem.rule for problem in kept}
+    error_type = _WORST_FIRST[min([_RANKS.get(rule, _LEAST) for rule in rules])]
+    action = _next_action(error_type, rules, kept)
     if len(kept) > MAX_PROBLEMS:
-        kept = [*kept[:MAX_PROBLEMS], Problem("", "more", f"and {len(kept) - MAX_PROBLEMS} more problems")]
-    return Normalized(value, tuple(folds), tuple(kept), error_type, action, source)
+        kept = (*kept[:MAX_PROBLEMS], Problem("", "more", f"and {len(kept) - MAX_PROBLEMS} more problems"))
+    return Normalized(value, tuple(folds), kept, error_type, action, source)
 
 
-def _worst(error_types: set[ErrorType]) -> ErrorType:
-    return next(error_type for error_type in _WORST_FIRST if error_type in error_types)
-
-
-def _next_action(error_type: ErrorType, problems: Sequence[Problem]) -> NextAction:
+def _next_action(error_type: ErrorType, rules: set[str], problems: Sequence[Problem]) -> NextAction:
     """Only a user knows which date is meant, or an id that was left out; everything else the model can mend."""
     if error_type == ErrorType.NORMALIZER_FAILED:
         return NextAction.ESCALATE_TO_PLATFORM
-    if any(problem.rule == "ambiguous_date" for problem in problems):
+    if "ambiguous_date" in rules:
         return NextAction.ASK_USER
-    lacks_id = any(
-        problem.rule == "required" and is_identifier(problem.path.rpartition(".")[2]) for problem in problems
-    )
-    return NextAction.ASK_USER if lacks_id and error_type == ErrorType.PARAM_MISSING else NextAction.FIX_ARGUMENTS
+    if error_type == ErrorType.PARAM_MISSING and any(_lacks_id(problem) for problem in problems):
+        return NextAction.ASK_USER
+    return NextAction.FIX_ARGUMENTS
+
+
+def _lacks_id(problem: Problem) -> bool:
+    return problem.rule == "required" and is_identifier(problem.path.rpartition(".")[2])
