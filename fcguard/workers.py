@@ -81,11 +81,12 @@ class Job:
         if state == "done":
             _end(late, *self._outcome)
             return late
+        if state != "running":  # not entered, or given up before
+            self._end_wait()
+            return self._late
         self._end_wait()
-        if state == "queued":
-            return None
-        if self.worker is not None:
-            self.worker.leave_behind()
+        assert self.worker is not None
+        self.worker.leave_behind()
         return late
 
     def _end_wait(self) -> None:

@@ -126,6 +126,8 @@ class RecoveryTable:
 
 def _check_plan(where: str, plan: Plan, effect: Effect) -> None:
     actions = get_args(Action)
+    if effect not in EFFECTS:
+        raise ConfigurationError(f"the plan for {where}: there is no effect {effect!r}; use {', '.join(EFFECTS)}")
     if not plan or plan[-1] != "stop" or any(action not in actions for action in plan):
         raise ConfigurationError(f"the plan for {where} must be words of {actions} and end in 'stop', not {plan!r}")
     if effect == "destructive" and ("retry" in plan or "fallback" in plan):
