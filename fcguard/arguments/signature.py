@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, get_args, get_origin
@@ -33,6 +34,7 @@ _JSON_NATIVE: Final = frozenset(
         "union",
         "default",
         "typed-dict",
+        "typed-dict-field",
     }
 )
 
@@ -48,7 +50,7 @@ class Converter:
         """Answer the arguments with the annotated types and the defaults of `Field(...)`; changes and answers the given dict."""
         for name, adapter in self.adapters.items():
             if name in arguments:
-                arguments[name] = adapter.validate_python(arguments[name])
+                arguments[name] = _converted(adapter, arguments[name])
         for name, field in self.factories.items():
             if name not in arguments:
                 arguments[name] = field.get_default(call_default_factory=True)
@@ -61,7 +63,7 @@ class Converter:
             if name not in arguments:
                 continue
             try:
-                adapter.validate_python(arguments[name])
+                _converted(adapter, arguments[name])
             except ValidationError as error:
                 for item in error.errors(include_url=False, include_context=False, include_input=False)[:20]:
                     path = ".".join([name, *(str(part) for part in item["loc"])])
@@ -69,6 +71,14 @@ class Converter:
             except Exception as error:
                 found.append(Problem(name, "conversion", f"cannot be used ({type(error).__name__})"))
         return tuple(found)
+
+
+def _converted(adapter: TypeAdapter[Any], value: Any) -> Any:
+    """Turn one JSON value; strict models and literals take some values (dates, enums) from JSON text only."""
+    try:
+        return adapter.validate_python(value)
+    except ValidationError:
+        return adapter.validate_json(json.dumps(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +143,11 @@ def read_signature(
         if parameter.kind is not parameter.KEYWORD_ONLY:
             names.append(parameter.name)
         adapters[parameter.name] = _adapter(annotation, parameter, name)
+        if isinstance(parameter.default, Bound):
+            raise ConfigurationError(
+                f"tool {name!r}: {parameter.name}=Bound({parameter.default.name!r}) is a default, which binds nothing; write "
+                f"{parameter.name}: Annotated[str, Bound({parameter.default.name!r})]"
+            )
         mark = _bound_mark(annotation)
         if mark is not None:
             bound[parameter.name] = mark.name
@@ -157,7 +172,7 @@ def _resolve(fn: Callable[..., Any], name: str, scope: Mapping[str, Any] | None)
         raise ConfigurationError(
             f"tool {name!r}: the annotation {error.name!r} cannot be resolved; import it at module level, not under TYPE_CHECKING"
         ) from None
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # an annotation may raise anything
         raise ConfigurationError(
             f"tool {name!r}: its signature cannot be read ({error}); register it with a JSON Schema instead"
         ) from None
@@ -177,10 +192,13 @@ def _adapter(annotation: Any, parameter: inspect.Parameter, name: str) -> TypeAd
 
 
 def _bound_mark(annotation: Any) -> Bound | None:
-    if get_origin(annotation) is Annotated:
-        for extra in get_args(annotation)[1:]:
-            if isinstance(extra, Bound):
-                return extra
+    """Answer the mark of an annotation, also within a union or another `Annotated`: a binding is never dropped unseen."""
+    if isinstance(annotation, Bound):
+        return annotation
+    for part in get_args(annotation):
+        mark = _bound_mark(part)
+        if mark is not None:
+            return mark
     return None
 
 
@@ -224,9 +242,10 @@ def _is_native(schema: Any) -> bool:
             return False
         if kind == "literal":
             return all(isinstance(item, (str, int, bool, type(None))) for item in schema.get("expected", ()))
-        nested = [
-            schema.get(key) for key in ("schema", "items_schema", "keys_schema", "values_schema", "choices", "fields")
-        ]
+        if any(schema.get(change) for change in ("strip_whitespace", "to_lower", "to_upper")):
+            return False
+        nested = [schema.get(key) for key in ("schema", "items_schema", "keys_schema", "values_schema", "choices")]
+        nested += (schema.get("fields") or {}).values()
         return all(_is_native(item) for item in nested if item is not None)
     if isinstance(schema, (list, tuple)):
         return all(_is_native(item) for item in schema)
