@@ -7,10 +7,11 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, get_args, overload
 
 from fcguard.arguments import ArgumentSchema
+from fcguard.arguments.marks import bound_parameters
 from fcguard.arguments.signature import read_signature
 from fcguard.config import Collaborator, Prepared, is_coroutine_callable
 from fcguard.errors import ColourError, ConfigurationError
@@ -151,6 +152,10 @@ def _is_generator(fn: Any) -> bool:
 
 def prepare_registered(tool: Tool, parts: GuardParts) -> Prepared:
     """Prepare a tool that comes with its own schema; annotations of its function, where they can be read, are kept as promises."""
+    if callable(tool.fn):
+        marked = bound_parameters(tool.fn, str(tool.name))
+        if marked:
+            tool = replace(tool, bound={**marked, **tool.bound})
     prepared = prepare_tool(tool, parts)
     try:
         signature = read_signature(tool.fn, tool.name, needs_schema=False)

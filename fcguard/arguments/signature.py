@@ -6,14 +6,14 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from fcguard.arguments.marks import bound_mark
 from fcguard.errors import ConfigurationError
 from fcguard.model.call import CallInfo
-from fcguard.model.context import Bound
 from fcguard.model.failure import Problem
 
 __all__ = ["Converter", "Signature", "read_signature"]
@@ -142,13 +142,8 @@ def read_signature(
             positional.append(parameter.name)
         if parameter.kind is not parameter.KEYWORD_ONLY:
             names.append(parameter.name)
+        mark = bound_mark(parameter, name)
         adapters[parameter.name] = _adapter(annotation, parameter, name)
-        if isinstance(parameter.default, Bound):
-            raise ConfigurationError(
-                f"tool {name!r}: {parameter.name}=Bound({parameter.default.name!r}) is a default, which binds nothing; write "
-                f"{parameter.name}: Annotated[str, Bound({parameter.default.name!r})]"
-            )
-        mark = _bound_mark(annotation)
         if mark is not None:
             bound[parameter.name] = mark.name
         if parameter.default is _EMPTY:
@@ -189,17 +184,6 @@ def _adapter(annotation: Any, parameter: inspect.Parameter, name: str) -> TypeAd
             f"tool {name!r}: the parameter {parameter.name!r} has a type that JSON cannot carry ({str(error).splitlines()[0]}); "
             "use a JSON type or a pydantic model, or register the tool with a JSON Schema"
         ) from None
-
-
-def _bound_mark(annotation: Any) -> Bound | None:
-    """Answer the mark of an annotation, also within a union or another `Annotated`: a binding is never dropped unseen."""
-    if isinstance(annotation, Bound):
-        return annotation
-    for part in get_args(annotation):
-        mark = _bound_mark(part)
-        if mark is not None:
-            return mark
-    return None
 
 
 def _schema(
