@@ -121,7 +121,7 @@ class MemoryStore:
     def calls(self, query: CallQuery = _EVERYTHING) -> Iterator[StoredCall]:
         """Yield calls that match, newest first. They are those held when it is called."""
         with self._lock:
-            rows = [self._find(request_id) for request_id in (*self._finished, *self._open)]
+            rows = [self._find(request_id) for request_id in {**self._finished, **self._open}]
             found = [row.stored() for row in rows if row is not None and matches(row, query)]
         found.sort(key=lambda call: (call.created_at, call.identity.request_id), reverse=True)
         return iter(found if query.limit is None else found[: query.limit])
@@ -287,6 +287,10 @@ class MemoryStore:
         key = None if identity.idempotency_key is None else (identity.idempotency_scope, identity.idempotency_key)
         by_key = None if key is None else self._keys.get(key)
         by_effect = None if identity.effect_key is None else self._effects.get(identity.effect_key)
+        if by_key is not None and not guards_key(by_key.state):
+            by_key = None  # its release was interrupted
+        if by_effect is not None and not guards_effect(by_effect.state):
+            by_effect = None
         answer = judge_open(identity, holder_of(by_key), holder_of(by_effect))
         if answer is not None:
             return answer
@@ -318,9 +322,9 @@ class MemoryStore:
 
     def _finish(self, row: Row) -> None:
         request_id = row.identity.request_id
-        del self._open[request_id]
+        self._finished[request_id] = row  # first: an interrupt between two lines must not lose the call
         self._release(row)
-        self._finished[request_id] = row
+        self._open.pop(request_id, None)
         self._order.append(request_id)
         if len(self._order) > self._max_calls:
             self._evict()
@@ -370,7 +374,7 @@ class MemoryStore:
 
     def _linked(self, task_id: str) -> list[Record]:
         """Answer the events of a task in order, with bytes and hashes made."""
-        rows = [self._find(request_id) for request_id in (*self._finished, *self._open)]
+        rows = [self._find(request_id) for request_id in {**self._finished, **self._open}]
         records = [
             record for row in rows if row is not None and row.identity.task_id == task_id for record in row.records
         ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from fcguard.errors import ConfigurationError, StoreError
 from fcguard.model.states import CallState
-from fcguard.stores.base import Accepted, CallQuery, Enter, Event, Identity
+from fcguard.stores.base import Accepted, CallQuery, Enter, Event, Identity, Replayed
 from fcguard.stores.chain import verify
 from fcguard.stores.memory import MemoryStore
 from fcguard.stores.payload import compose, identity_in
@@ -45,6 +47,42 @@ def test_a_call_that_leaves_takes_its_key_along() -> None:
     ask(store, move(1, 1, CallState.SUCCEEDED, result={"data": 1}))
     ask(store, enter(2))
     assert ask(store, open_call(3, **keys)) == Accepted(1)
+
+
+def interrupt_at(line: int, function: str) -> Any:
+    """Answer a trace function that interrupts `function` of the store, and what it calls, before its n-th line."""
+    seen, inside = count(1), [False]
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if "memory.py" not in frame.f_code.co_filename:
+            return None
+        inside[0] = inside[0] or frame.f_code.co_name == function
+        if inside[0] and event == "line" and next(seen) == line:
+            raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+@pytest.mark.parametrize("line", range(1, 11))
+@pytest.mark.parametrize("state", [CallState.SUCCEEDED, CallState.FAILED])
+def test_an_interrupt_while_a_call_ends_loses_nothing_and_blocks_nothing(line: int, state: CallState) -> None:
+    store, before = MemoryStore(), sys.gettrace()
+    keys: dict[str, Any] = {"idempotency_scope": "s", "idempotency_key": "k", "digest": "d", "effect_key": "e"}
+    ask(store, open_call(1, **keys))
+    sys.settrace(interrupt_at(line, "_finish"))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            store.submit(move(1, 1, state, result={"data": 1}), lambda answer: None)
+    finally:
+        sys.settrace(before)
+    (row,) = store.calls()
+    assert row.state is state
+    assert len(list(store.events())) == 2
+    assert verify(store.events(), heads=store.heads(), gaps=store.gaps()).fault is None
+    again = ask(store, open_call(2, **keys))
+    assert isinstance(again, Replayed if state is CallState.SUCCEEDED else Accepted)
+    assert store.prune(1e12).calls <= 1
 
 
 def test_nothing_is_left_of_tasks_that_left() -> None:
