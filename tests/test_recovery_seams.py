@@ -21,7 +21,7 @@ from fcguard import (
 )
 from fcguard.approval.approvers import CallbackApprover
 from fcguard.approval.request import Decision
-from tests.conftest import ANY_OBJECT, Mode, Script, add
+from tests.conftest import ANY_OBJECT, Effect, Mode, Script, add
 from tests.test_rules_and_constraints_seam import counting
 
 # -- approval -----------------------------------------------------------------------------------------------------------
@@ -180,8 +180,39 @@ def test_a_failure_that_proves_nothing_is_never_repeated_whatever_the_table_says
         add(guard, mode, script, retry=Retry(attempts=5), fallback=("other",), ready=lambda call: True)
         with guard.task("write"):
             result = mode.call(guard, "tool", {})
-    assert (result.error_type, result.effect, result.retryable) == ("STATE_FAILED", "unknown", False)
+    assert (result.error_type, result.effect, result.retryable) == ("UNCERTAIN_RESULT", "unknown", False)
     assert (len(script.calls), other.calls) == (1, [])
+
+
+@pytest.mark.parametrize("word", ["CONFLICT", "STATE_FAILED", "CANCELLED", "BUDGET_EXHAUSTED", "EVIDENCE_FAILED"])
+def test_no_word_of_a_classifier_keeps_an_unknown_effect_from_being_confirmed(
+    guard: Guard, mode: Mode, word: str
+) -> None:
+    script = Script(Effect(TimeoutError()))
+    asked: list[str] = []
+
+    def confirm(call: Any) -> Any:
+        asked.append(call.request_id)
+        return Applied("there")
+
+    add(guard, mode, script, confirm=confirm, classifiers=(lambda outcome, call: word,))
+    with guard.task("write"):
+        result = mode.call(guard, "tool", {})
+    assert (result.success, result.outcome_basis, asked) == (True, "confirmed", [result.request_id])
+
+
+@pytest.mark.parametrize("proof", ["Unknown", "not sent", "applied", "", None])
+def test_a_word_that_nobody_knows_proves_nothing(guard: Guard, mode: Mode, proof: Any) -> None:
+    from fcguard import Classified
+
+    with pytest.raises(ValueError, match="'not_sent', 'refused' or 'unknown'"):
+        Classified("TIMEOUT", proof, "m", "r")
+    script = Script(TimeoutError())
+    add(guard, mode, script, classifiers=(lambda outcome, call: Classified("TIMEOUT", proof, "m", "r"),))
+    with guard.task("write"):
+        result = mode.call(guard, "tool", {})
+    assert (result.error_type, result.effect, len(script.calls)) == ("UNCERTAIN_RESULT", "unknown", 1)
+    assert "classifier_failed:ValueError" in result.flags
 
 
 def test_a_destructive_call_is_not_sent_again_when_its_environment_is_ready(tmp_path: Any, mode: Mode) -> None:

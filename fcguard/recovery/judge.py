@@ -103,8 +103,7 @@ def _failure(call: Call, attempt: Attempt, found: Classified, cause: str | None)
     attempt.effect = effect
     message = call.redactor.words(found.message or f"{tool.name} failed: {found.error_type}.")
     known = TAXONOMY.get(found.error_type)  # type: ignore[call-overload]
-    is_platform = known is not None and known[0] in (FailureClass.PLATFORM, FailureClass.CONTROL)
-    if effect == "unknown" and tool.effect in ("write", "destructive") and not is_platform:
+    if effect == "unknown" and tool.effect in ("write", "destructive"):
         return Failure.of(
             ErrorType.UNCERTAIN_RESULT,
             f"It is not known whether {tool.name} took effect ({found.error_type}: {message}) Do not repeat it; confirm the state first.",
@@ -129,4 +128,4 @@ def _failure(call: Call, attempt: Attempt, found: Classified, cause: str | None)
 def _effect(effect: str, proof: str) -> EffectState:
     if effect == "read":
         return "none"
-    return "unknown" if proof == "unknown" else "not_applied"
+    return "not_applied" if proof in ("not_sent", "refused") else "unknown"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
-__all__ = ["Answer", "Classified", "Proof"]
+__all__ = ["PROOFS", "Answer", "Classified", "Proof"]
 
 Proof = Literal["not_sent", "refused", "unknown"]
 """`not_sent`: it never left this process · `refused`: the other side answered that it did not do it · `unknown`: nothing is
 proved, it may have been applied."""
+
+PROOFS: Final[tuple[str, ...]] = get_args(Proof)
 
 
 class Answer(NamedTuple):
@@ -37,6 +39,9 @@ class Classified:
         reason: why it was classified so, for the evidence.
         retry_after: seconds the other side asked to wait; None if it did not say.
         status: HTTP status, or exit code of a process; None if there is none.
+
+    Raises:
+        ValueError: `proof` is none of the three words; a word that nobody knows must not pass for a proof.
     """
 
     error_type: str
@@ -45,3 +50,7 @@ class Classified:
     reason: str
     retry_after: float | None = None
     status: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.proof not in PROOFS:
+            raise ValueError(f"proof={self.proof!r}: use 'not_sent', 'refused' or 'unknown'")
