@@ -33,10 +33,12 @@ class Children:
     async def __call__(self, parent: Call, name: str, arguments: Mapping[str, Any], purpose: Purpose, io: Any) -> Call:
         """Run a tool for a call; answers the finished child call."""
         call = self._new_call(Intent(name, arguments), purpose, parent, parent.context)
-        call.task, call.step = parent.task, parent.step
+        call.task, call.step, call.turn = parent.task, parent.step, parent.turn or parent.request_id
         prepared = self._tools.get(name)
         if prepared is not None:
             call.prepared, call.tool, call.redactor = prepared, prepared.tool, prepared.redactor
+            if prepared.takes_receiver:
+                call.receiver = parent.receiver
         return await govern(call, self._config(), io)
 
     def shared_arguments(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -143,7 +143,6 @@ _FOLDABLE: Final = re.compile(r"[A-Za-z0-9_ .:/-]{1,256}\Z")
 """Names in which case, separators and prefixes may be folded; other characters are no separators."""
 
 _SEPARATORS: Final = re.compile(r"[^0-9a-z]+")
-_PREFIX: Final = re.compile(r"^(?:[A-Za-z][\w-]*(?:__|[.:/]))+")
 
 
 def collapse(name: str) -> str:
@@ -277,12 +276,10 @@ class Toolbox:
         for prefix in self.prefixes:
             if name.startswith(prefix) and len(name) > len(prefix):
                 yield name[len(prefix) :]
-        stripped = _SERVER.sub("", name)
-        if stripped != name:
-            yield stripped
-
-
-_SERVER: Final = re.compile(r"^(?:mcp__)?[A-Za-z0-9][\w-]*?__(?=[A-Za-z])")
+        _, separator, rest = name.partition("__")
+        while separator and rest:  # server__tool, mcp__server__tool: every suffix counts as a hit
+            yield rest
+            _, separator, rest = rest.partition("__")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from fcguard.model.failure import Effect
 from fcguard.model.result import ToolResult
 from fcguard.model.tool import ConfirmBy, Fallback, Retry, Tool
 from fcguard.rules.base import check_rule, is_async, to_rule
+from fcguard.tool_options import as_tuples, check_options, frozen_tool
 
 __all__ = ["GuardParts", "ToolDecorator", "by_name", "check_classifiers", "prepare_function", "prepare_registered"]
 
@@ -29,6 +30,10 @@ R = TypeVar("R")
 _NAME: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_.:/-]{0,127}$")
 _OPTIONS: Final = frozenset(field.name for field in fields(Tool)) - {"fn", "parameters"}
 _EFFECTS: Final = get_args(Effect)
+_COMPOSING: Final = frozenset(
+    {"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas", "dependencies"}
+)
+"""Keywords of a schema that may name further parameters."""
 
 
 class GuardParts:
@@ -102,7 +107,12 @@ def prepare_function(
         given["description"] = inspect.getdoc(fn) or None
     if isinstance(fn, functools.partial) and "description" not in options:
         given["description"] = inspect.getdoc(fn.func) or None
-    tool = Tool(name=name, parameters=signature.parameters, fn=fn, bound=bound, **_frozen(given))
+    if receiver and given.get("business_key") is not None:
+        raise ConfigurationError(
+            f"tool {name!r} is a method: its instance is no identity that another process could know, so business_key cannot tell "
+            "two instances apart; make what identifies the instance a parameter of a plain function"
+        )
+    tool = Tool(name=name, parameters=signature.parameters, fn=fn, bound=bound, **as_tuples(given))
     prepared = prepare_tool(tool, parts)
     prepared.convert = signature.convert
     prepared.info_parameter = signature.info_parameter
@@ -152,6 +162,7 @@ def _is_generator(fn: Any) -> bool:
 
 def prepare_registered(tool: Tool, parts: GuardParts) -> Prepared:
     """Prepare a tool that comes with its own schema; annotations of its function, where they can be read, are kept as promises."""
+    tool = frozen_tool(tool)
     if callable(tool.fn):
         marked = bound_parameters(tool.fn, str(tool.name))
         if marked:
@@ -174,27 +185,6 @@ def _refuse_unknown(options: Mapping[str, Any]) -> None:
             close = difflib.get_close_matches(option, _OPTIONS, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else f"; known options: {', '.join(sorted(_OPTIONS))}"
             raise ConfigurationError(f"guard.tool has no option {option!r}{hint}")
-
-
-def _frozen(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer options with lists as tuples, so that a tool cannot change after it was checked."""
-    as_tuple = ("business_key", "fallback", "rules", "constraints", "classifiers", "redact")
-    out = dict(options)
-    for key in as_tuple:
-        value = out.get(key)
-        if isinstance(value, str):
-            raise ConfigurationError(f"{key}={value!r} is one text; write a tuple: {key}=({value!r},)")
-        if value is not None:
-            try:
-                out[key] = tuple(value)
-            except TypeError:
-                raise ConfigurationError(f"{key}={value!r} must be a sequence") from None
-        elif key in out and key != "business_key":
-            out[key] = ()
-    tags = out.get("tags")
-    if tags is not None:
-        out["tags"] = frozenset([tags]) if isinstance(tags, str) else frozenset(tags)
-    return out
 
 
 def _name_of(fn: Any) -> str:
@@ -226,12 +216,7 @@ def _check_shape(tool: Tool) -> None:
         raise ConfigurationError(f"tool {name!r}: fn={tool.fn!r} is not callable")
     if tool.effect not in _EFFECTS:
         raise ConfigurationError(f"tool {name!r}: effect={tool.effect!r} is unknown; use one of {', '.join(_EFFECTS)}")
-    for option in ("timeout", "settle"):
-        seconds = getattr(tool, option)
-        if seconds is not None and (
-            isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0
-        ):
-            raise ConfigurationError(f"tool {name!r}: {option}={seconds!r} must be seconds, zero or more")
+    check_options(tool)
     if tool.inline and tool.timeout is not None:
         raise ConfigurationError(
             f"tool {name!r}: an inline tool cannot be left behind, so its timeout cannot be kept; leave one out"
@@ -239,19 +224,11 @@ def _check_shape(tool: Tool) -> None:
     if tool.timeout == 0:
         raise ConfigurationError(f"tool {name!r}: timeout=0 lets nothing run; use None for no limit")
     _check_recovery(tool)
-    for option in ("max_result_chars", "max_items"):
-        number = getattr(tool, option)
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-            raise ConfigurationError(f"tool {name!r}: {option}={number!r} must be a whole number above 0")
-    if isinstance(tool.approval, str) and tool.approval not in ("required", "never"):
-        raise ConfigurationError(f"tool {name!r}: approval={tool.approval!r}; use 'required', 'never' or a rule")
 
 
 def _check_recovery(tool: Tool) -> None:
     name, retry = tool.name, tool.retry
     attempts = retry.attempts if isinstance(retry, Retry) else retry
-    if attempts is not None and (isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1):
-        raise ConfigurationError(f"tool {name!r}: retry={retry!r} must be a number of attempts above 0, or a Retry")
     if tool.effect == "destructive" and attempts is not None and attempts > 1:
         raise ConfigurationError(f"tool {name!r} is destructive and is never repeated; leave retry= out")
     if tool.is_read:
@@ -324,6 +301,7 @@ def _check_parameters(tool: Tool, schema: ArgumentSchema) -> None:
                 f"tool {tool.name!r}: bound {parameter!r} names {source!r}; use one of {', '.join(BOUND_NAMES)}"
             )
     is_open = tool.parameters.get("additionalProperties", True) is not False
+    may_be_elsewhere = is_open and (not properties or not _COMPOSING.isdisjoint(tool.parameters))
     named = {
         "business_key": tool.business_key or (),
         "normalize": tuple(tool.normalize),
@@ -331,7 +309,7 @@ def _check_parameters(tool: Tool, schema: ArgumentSchema) -> None:
     }
     for option, parameters in named.items():
         for parameter in parameters:
-            if parameter not in properties and not is_open:
+            if parameter not in properties and not may_be_elsewhere:
                 known = ", ".join(properties) or "none"
                 raise ConfigurationError(
                     f"tool {tool.name!r}: {option} names {parameter!r}, which is no parameter; parameters: {known}"

@@ -391,7 +391,10 @@ class Guard(Declaring, Recovering):
             running = CURRENT.get()
             call = self._new_call(intent, "primary", running.call if running is not None else None, context)
             task = call.task = CURRENT_TASK.get() if context is None else self._running.of(context)
-            call.step = step if step is not None else next_step(task, context)
+            if running is not None and context is None:
+                call.step, call.nested = running.call.step, running.count_nested()
+            else:
+                call.step = step if step is not None else next_step(task, context)
         if prepared is None and intent.tool.__class__ is str:
             prepared = self._tools.get(intent.tool)
         if prepared is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from secrets import token_hex
 from types import TracebackType
 from typing import Any
 
@@ -71,7 +72,7 @@ class TaskScope:
     def __enter__(self) -> Task:
         if self._token is not None:
             raise TaskError("this guard.task(...) was entered already; open a new one")
-        task = Task(self._context, self._clock())
+        task = Task(self._context, self._clock(), token_hex(8))
         self._token = CURRENT_TASK.set(task)
         return task
 

@@ -27,6 +27,7 @@ from fcguard.rules.database import sql
 from fcguard.rules.filesystem import paths
 from fcguard.rules.host_rule import hosts
 from fcguard.stores.base import CallQuery, Enter, Event, Identity, Move, Open
+from fcguard.stores.journal import place_of
 from fcguard.testing.clock import FakeClock
 
 
@@ -244,7 +245,7 @@ class CaseRun:
                 "1",
                 "write",
                 digest=digest_of(name, arguments),
-                effect_key=effect_key_of("tenant-a", name, arguments, None),
+                effect_key=effect_key_of(place_of(Environment(name="field", tenant="tenant-a")), name, arguments, None),
             ),
             CallState.STARTED,
             1,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fcguard import Classified, Environment, ErrorType, Guard, Violation
+from fcguard.errors import ConfigurationError
 from fcguard.recovery.table import DEFAULT_TABLE
 from tests.conftest import Effect, Mode, Script, add
 
@@ -57,7 +58,7 @@ def test_a_ready_check_that_raises_ends_the_waiting(guard: Guard, mode: Mode) ->
 
 def test_recovery_switches_to_the_next_environment_and_binds_again(guard: Guard, mode: Mode) -> None:
     script = Script(NotReady(), Effect("done"))
-    add(guard, mode, script, classifiers=(classify,), bound={"tenant": "tenant"})
+    add(guard, mode, script, classifiers=(classify,), bound={"tenant": "tenant"}, effect="read")
     first = Environment(name="a", tenant="t-a", alternatives=(Environment(name="b", tenant="t-b"),))
     with guard.task("t", environment=first):
         result = mode.call(guard, "tool", {"order": 1})
@@ -73,20 +74,15 @@ def test_the_rules_are_asked_again_after_a_switch(guard: Guard, mode: Mode) -> N
         name = call.context.environment.name
         return None if name == "a" else Violation("ENVIRONMENT_FORBIDDEN", f"not in {name}")
 
-    add(guard, mode, script, classifiers=(classify,), rules=(only_a,))
+    add(guard, mode, script, classifiers=(classify,), rules=(only_a,), effect="read")
     with guard.task("t", environment=Environment(name="a", alternatives=(Environment(name="prod"),))):
         result = mode.call(guard, "tool", {})
     assert (result.success, len(script.calls)) == (False, 1)
 
 
-def test_a_write_of_unknown_effect_is_never_taken_to_another_environment(guard: Guard, mode: Mode) -> None:
-    script = Script(TimeoutError(), Effect("twice"))
-    table = DEFAULT_TABLE.replacing("UNCERTAIN_RESULT", {"write": ("confirm", "switch", "fallback", "wait", "stop")})
-    other = Guard(store=guard.store, recovery=table)
-    add(other, mode, script, ready=lambda call: True)
-    with other.task("t", environment=Environment(name="a", alternatives=(Environment(name="b"),))):
-        result = mode.call(other, "tool", {})
-    assert (result.effect, len(script.calls)) == ("unknown", 1)
+def test_a_table_that_would_take_an_uncertain_write_elsewhere_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="may have been applied"):
+        DEFAULT_TABLE.replacing("UNCERTAIN_RESULT", {"write": ("confirm", "switch", "fallback", "wait", "stop")})
 
 
 @pytest.mark.parametrize("code", ["ENVIRONMENT_NOT_READY", "ACCOUNT_POOL_EMPTY", "CONFIG_NOT_EFFECTIVE"])
@@ -97,3 +93,27 @@ def test_a_constraint_about_the_environment_is_waited_for_too(guard: Guard, mode
     with guard.task("t"):
         result = mode.call(guard, "tool", {})
     assert (result.success, result.attempts, len(script.effects)) == (True, 1, 1)
+
+
+def test_a_write_that_was_sent_stays_with_its_environment(guard: Guard, mode: Mode) -> None:
+    script = Script(NotReady(), Effect("elsewhere"))
+    add(guard, mode, script, classifiers=(classify,))
+    with guard.task(
+        "t", environment=Environment(name="a", tenant="t1", alternatives=(Environment(name="b", tenant="t2"),))
+    ):
+        result = mode.call(guard, "tool", {})
+    assert (result.error_type, result.effect, len(script.calls)) == ("ENVIRONMENT_NOT_READY", "not_applied", 1)
+
+
+def test_a_write_that_was_not_sent_yet_goes_to_the_next_environment_with_keys_of_its_own(
+    guard: Guard, mode: Mode
+) -> None:
+    script = Script(Effect("done"))
+    answers = [Violation("ENVIRONMENT_NOT_READY", "not yet"), None]
+    add(guard, mode, script, constraints=(lambda call: answers.pop(0),))
+    first = Environment(name="a", tenant="t1", alternatives=(Environment(name="b", tenant="t2"),))
+    with guard.task("t", environment=first):
+        result = mode.call(guard, "tool", {})
+    stored = guard.store.get(result.request_id)
+    assert stored is not None
+    assert (result.success, stored.identity.tenant, len(script.effects)) == (True, "t2", 1)

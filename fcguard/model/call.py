@@ -77,13 +77,16 @@ class Late:
 
     Attributes:
         is_running: whether the thread still runs the function.
+        ended_at: monotonic seconds at its end, until which it can have sent something; None while it runs, or without a clock.
         value: what it returned, once `has_value`.
         error: what it raised; None if it returned.
     """
 
-    __slots__ = ("_listeners", "error", "has_value", "is_running", "value")
+    __slots__ = ("_listeners", "_monotonic", "ended_at", "error", "has_value", "is_running", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] | None = None) -> None:
+        self._monotonic = monotonic
+        self.ended_at: float | None = None
         self.is_running = True
         self.has_value = False
         self.value: Any = None
@@ -92,11 +95,13 @@ class Late:
 
     def returned(self, value: Any) -> None:
         """Take the late return value (called from the worker thread)."""
+        self._end()
         self.value, self.has_value, self.is_running = value, True, False
         self._tell()
 
     def raised(self, error: BaseException) -> None:
         """Take the late exception (called from the worker thread)."""
+        self._end()
         self.error, self.is_running = error, False
         self._tell()
 
@@ -105,6 +110,11 @@ class Late:
         self._listeners.append(listener)
         if not self.is_running:
             self._tell()
+
+    def _end(self) -> None:
+        """Note the time; before `is_running` falls, so that who sees the end sees when it was."""
+        if self._monotonic is not None:
+            self.ended_at = self._monotonic()
 
     def _tell(self) -> None:
         while self._listeners:
@@ -168,6 +178,7 @@ class Attempt:
     failure: Failure | None = None
     effect: EffectState = "none"
     late: Late | None = None
+    nested = 0
     reason = ""
     was_dispatched = True
     is_restored = False
@@ -241,6 +252,7 @@ class Call:
     task: Any = None
     step: int | None = None
     turn: str | None = None
+    nested: int | None = None
     receiver: Any = None
     redactor: Redactor = PLAIN_REDACTOR
     deadline: float | None = None
@@ -331,6 +343,11 @@ class CallInfo:
     def call(self) -> Call:
         """The call itself."""
         return self._call
+
+    def count_nested(self) -> int:
+        """Answer the number of the call that this attempt makes now, from 1; the next attempt counts anew."""
+        self._attempt.nested += 1
+        return self._attempt.nested
 
     @property
     def request_id(self) -> str:

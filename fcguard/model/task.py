@@ -21,19 +21,19 @@ class Task:
         attempts: dispatches, retries included.
         cost: summed cost of the attempts, in the tools' unit.
         step: number of the last step taken.
+        entry: tells this entering of the task from every other one; empty where the context is given call by call.
         memory: notes that rules and constraints keep for the length of the task, keyed by the object that keeps them.
     """
 
-    __slots__ = ("_steps", "attempts", "calls", "context", "cost", "memory", "started", "step")
+    __slots__ = ("_steps", "attempts", "calls", "context", "cost", "entry", "memory", "started", "step")
 
-    def __init__(self, context: TaskContext, started: float) -> None:
-        self.context, self.started = context, started
+    def __init__(self, context: TaskContext, started: float, entry: str = "") -> None:
+        self.context, self.started, self.entry = context, started, entry
         self.calls = self.attempts = 0
         self.cost = 0.0
         self.step = 0
         self._steps = count(1)
         self.memory: dict[Any, Any] = {}
-
 
     def next_step(self) -> int:
         """Take the next step; two threads never get the same."""

@@ -18,6 +18,10 @@ CONFIRMING: Final[ContextVar[Call | None]] = ContextVar("fcguard_confirming", de
 """The write that is being confirmed; calls made meanwhile are its recorded child calls."""
 
 
+_UNRELIABLE: Final = frozenset({"truncated", "contract_broken", "unread", "depth"})
+"""Flags of a read whose answer may lack what it is asked for."""
+
+
 async def ask_confirmation(call: Call, child: Any, io: IO) -> Confirmation:
     """Run the tool's `confirm` once; whatever goes wrong in it is `Inconclusive`, never an answer."""
     confirm = call.prepared.tool.confirm
@@ -53,12 +57,18 @@ async def _by_tool(call: Call, confirm: ConfirmBy, child: Any, io: IO) -> Confir
     result = answered.result
     if not result.success:
         return Inconclusive(f"{confirm.tool} answered {result.error_type}")
+    if result.answered_by is not None:
+        return Inconclusive(f"{result.answered_by} answered for {confirm.tool}, and may be behind it")
+    if not _UNRELIABLE.isdisjoint(result.flags):
+        return Inconclusive(f"the answer of {confirm.tool} is not whole ({', '.join(result.flags)})")
     applied = confirm.applied(result.data)
     if isawaitable(applied):
         raise TypeError("ConfirmBy.applied is async; it must answer at once")
-    if applied is None:
-        return Inconclusive(f"what {confirm.tool} answered does not tell")
-    return Applied(result.data) if applied else NotApplied()
+    if applied is True:
+        return Applied(result.data)
+    if applied is False:
+        return NotApplied()
+    return Inconclusive(f"what {confirm.tool} answered does not tell")
 
 
 def licence_to_retry(call: Call) -> str | None:
@@ -73,6 +83,15 @@ def licence_to_retry(call: Call) -> str | None:
     return "settle" if tool.settle is not None else None
 
 
-def settled_at(call: Call, attempt: Attempt) -> float:
-    """Answer the monotonic second after which nothing that was sent can still land, unless a thread still runs."""
-    return attempt.ended + (call.prepared.tool.settle or 0.0)
+def settled_at(call: Call) -> float:
+    """Answer the monotonic second after which nothing that was sent can still land, unless a thread still runs.
+
+    The window begins with the last moment at which anything can have been sent: the end of the last attempt, or of an abandoned
+    function.
+    """
+    return max(_last_send(attempt) for attempt in call.attempts) + (call.prepared.tool.settle or 0.0)
+
+
+def _last_send(attempt: Attempt) -> float:
+    late = attempt.late
+    return attempt.ended if late is None or late.ended_at is None else max(attempt.ended, late.ended_at)

@@ -37,7 +37,7 @@ _CLASSES: Final[dict[FailureClass, dict[Effect, Plan]]] = {
     _C.PARAMETER: _row(_STOP, _STOP, _STOP, _STOP),
     _C.POLICY: _row(_STOP, _STOP, _STOP, _STOP),
     # A write reaches this row only when it is proved not to have been applied; otherwise it is UNCERTAIN.
-    _C.AVAILABILITY: _row(_RETRY, _RETRY, _RETRY, _STOP),
+    _C.AVAILABILITY: _row(_RETRY, ("retry", "confirm", "fallback", "stop"), _RETRY, _STOP),
     _C.ENVIRONMENT: _row(_WAIT, _WAIT, _WAIT, _STOP),
     _C.UNCERTAIN: _row(_RETRY, _CONFIRM, _CONFIRM, _CONFIRM),
     _C.TOOL: _row(_FALLBACK, _STOP, _STOP, _STOP),

@@ -186,8 +186,8 @@ def _add_unpublished(fields: dict[str, Any], call: Call) -> None:
 
 def _effect(call: Call, failure: Failure) -> EffectState:
     """Answer what is known of the whole call's effect: one attempt that is still unknown makes it unknown."""
-    if not call.attempts or call.tool is None or call.tool.is_read:
-        return failure.effect if failure.effect == "unknown" and call.attempts else "none"
+    if call.tool is None or call.tool.is_read:
+        return "none"
     states = {attempt.effect for attempt in call.attempts}
     if "unknown" in states or failure.effect == "unknown":
         return "unknown"

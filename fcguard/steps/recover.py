@@ -19,7 +19,7 @@ from fcguard.recovery.backoff import next_pause
 from fcguard.recovery.confirm import ask_confirmation, licence_to_retry, settled_at
 from fcguard.recovery.judge import judge_error, judge_returned
 from fcguard.results import shape
-from fcguard.stores.journal import move_call
+from fcguard.stores.journal import move_call, prepare_call
 
 __all__ = ["recover_call"]
 
@@ -44,7 +44,8 @@ async def recover_call(call: Call, config: Config, io: IO) -> bool:
     halt, call.halt = call.halt, None
     if halt is not None:
         release(call, None, io.monotonic())
-        if halt.failure is None:
+        if halt.failure is None:  # the ledger held the answer
+            call.failure = None
             return False
         if call.attempts:  # refused between two attempts: what stands is the failure of the last one
             call.flag(f"stopped_by:{halt.failure.error_type}")
@@ -110,12 +111,14 @@ async def _retry(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
 
 
 async def _confirm(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
+    if failure.effect != "unknown":
+        return _Then.NEXT
     attempt = call.attempts[-1]
     config.observer.recovery_started(call, "confirm")
     await move_call(call, CallState.CONFIRMING, "confirming", {"attempt": attempt.number}, config.store, io)
     asked_at = io.monotonic()
     answer = await _ask(call, attempt, config, io)
-    if isinstance(answer, NotApplied) and _was_early(call, attempt, asked_at):
+    if isinstance(answer, NotApplied) and _was_early(call, asked_at):
         answer = await _ask_when_settled(call, attempt, config, io)
     then = _take(call, attempt, failure, answer, config, io)
     words = {_Then.AGAIN: "not_applied", _Then.DONE: "applied", _Then.NEXT: "inconclusive"}
@@ -152,6 +155,8 @@ async def _ask(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
 
 
 def _asks_by_repeating(call: Call) -> bool:
+    if call.prepared.tool.effect == "destructive":
+        return False
     return call.unsendable is None and licence_to_retry(call) in _ASKS_BY_REPEATING
 
 
@@ -173,25 +178,28 @@ def _from_late(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
     return NotApplied(failure.message) if failure.effect == "not_applied" else None
 
 
-def _was_early(call: Call, attempt: Attempt, asked_at: float) -> bool:
+def _was_early(call: Call, asked_at: float) -> bool:
     """Answer whether the settle window decides, and was not over when the state was read."""
     if licence_to_retry(call) != "settle" or call.unsendable is not None:
         return False
-    return asked_at < settled_at(call, attempt) or _is_running(call)
+    return _is_running(call) or asked_at < settled_at(call)
 
 
 async def _ask_when_settled(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirmation:
     """Wait until nothing that was sent can still land, then read again: only that reading counts."""
-    until = settled_at(call, attempt)
-    left = until - io.monotonic()
-    if call.deadline is not None and until >= call.deadline:
-        return _Unsettled("the task's time ends before a sent request must have landed")
-    if left > 0 and call.is_resumed:  # nobody waits for the answer; meanwhile others can be taken up
-        call.due_at = io.now() + left
-        return _Unsettled("its settle window is not over")
-    if left > 0:
+    while True:
+        is_running = _is_running(call)  # first: a function that ends after this look has moved the window
+        until = settled_at(call)
+        left = until - io.monotonic()
+        if call.deadline is not None and until >= call.deadline:
+            return _Unsettled("the task's time ends before a sent request must have landed")
+        if left <= 0:
+            break
+        if call.is_resumed:  # nobody waits for the answer; meanwhile others can be taken up
+            call.due_at = io.now() + left
+            return _Unsettled("its settle window is not over")
         await io.sleep(left)
-    if _is_running(call):
+    if is_running:
         return _Unsettled("the abandoned function still runs and may still send")
     return await _ask(call, attempt, config, io)
 
@@ -253,7 +261,10 @@ def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, 
         call.pause = 0.0 if is_proved else pause
         return _Then.AGAIN
     if not is_proved:
-        _park(call, failure, "The effect is not there, and the attempts are used up.")
+        looked = call.confirmations[-1]["source"] != "licence"
+        _park(
+            call, failure, "The effect is not there yet, and no attempt is left." if looked else "No attempt is left."
+        )
     return _Then.NEXT
 
 
@@ -327,6 +338,8 @@ async def _switch(call: Call, failure: Failure, config: Config, io: IO) -> _Then
     environment = call.context.environment
     if environment is None or not environment.alternatives or _must_not_be_sent_again(call):
         return _Then.NEXT
+    if call.ledger_version is not None:  # its row and its keys belong to the environment that it was sent to
+        return _Then.NEXT
     first, *rest = environment.alternatives
     config.observer.recovery_started(call, "switch")
     context = call.context.model_copy(
@@ -355,6 +368,8 @@ async def _fall_back(call: Call, failure: Failure, config: Config, io: IO) -> _T
     tool = call.prepared.tool
     if not tool.fallback or call.purpose == "fallback" or (not tool.is_read and _may_be_applied(call)):
         return _Then.NEXT
+    if not tool.is_read and call.ledger_version is None:  # the effect that the other tool may have is this call's own
+        await prepare_call(call, config.store, io, config.lease)
     config.observer.recovery_started(call, "fallback")
     for entry in tool.fallback:
         fallback = entry if isinstance(entry, Fallback) else Fallback(entry)
@@ -374,8 +389,12 @@ async def _fall_back(call: Call, failure: Failure, config: Config, io: IO) -> _T
             config.observer.recovery_ended(call, "fallback", "answered")
             return _Then.DONE
         if result.effect == "unknown":
-            call.failure = replace(
-                failure, effect="unknown", next_action=NextAction.CONFIRM_STATE.value, message=result.message
+            call.failure = Failure.of(
+                ErrorType.UNCERTAIN_RESULT,
+                f"{fallback.tool} was asked instead of {tool.name}: {result.message}",
+                "execution",
+                effect="unknown",
+                reason=f"the fallback {answered.request_id} is of unknown effect",
             )
             break
     config.observer.recovery_ended(call, "fallback", "gave_up")

@@ -9,6 +9,7 @@ from typing import Any, Final
 from fcguard.errors import StoreClosed, StoreCorrupt, StoreError, StoreUnavailable
 from fcguard.io import IO
 from fcguard.model.call import Attempt, Call, Late
+from fcguard.model.context import Environment
 from fcguard.model.failure import ErrorType, Failure, Halt, NextAction
 from fcguard.model.frozen import thaw
 from fcguard.model.identity import effect_key_of, idempotency_key_of
@@ -25,9 +26,9 @@ from fcguard.stores.base import (
     Stale,
     Store,
 )
-from fcguard.stores.story import NO_TASK, WholeCall, ending_of, identity_of, opening_of, readdressed
+from fcguard.stores.story import NO_TASK, WholeCall, ending_of, identity_of, opening_of
 
-__all__ = ["close_call", "derive_keys", "move_call", "start_attempt", "watch_late"]
+__all__ = ["close_call", "derive_keys", "move_call", "place_of", "prepare_call", "start_attempt", "watch_late"]
 
 _PASSING: Final = (StoreUnavailable, StoreCorrupt, StoreClosed)
 """What a ledger answers that may take the same record later."""
@@ -36,25 +37,58 @@ _PASSING: Final = (StoreUnavailable, StoreCorrupt, StoreClosed)
 def derive_keys(call: Call) -> None:
     """Fill the keys of a write: what a server may remove duplicates by, and what blocks a second open write.
 
-    The run scope is the task; without a `business_key` it is the task's step (or the model's turn, where steps have no number),
-    so that a later identical call is a new one.
+    The place (environment and tenant) is part of both. A later identical call is a new one unless a `business_key`, or a step
+    that the host fixed, says otherwise.
     """
-    tool, context = call.prepared.tool, call.context
-    tenant = context.environment.tenant if context.environment is not None else None
+    tool, place = call.prepared.tool, place_of(call.context.environment)
+    business_key = tool.business_key
+    if business_key is not None and all(call.arguments.get(name) is None for name in business_key):
+        business_key = None  # nothing of it was sent: it identifies nothing
     call.idempotency_key = idempotency_key_of(
-        tenant, tool.name, tool.version, _scope(call), call.arguments, tool.business_key
+        place, tool.name, tool.version, _scope(call, business_key), call.arguments, business_key
     )
     if tool.effect != "idempotent_write":
-        call.effect_key = effect_key_of(tenant, tool.name, call.arguments, tool.business_key)
+        call.effect_key = effect_key_of(place, tool.name, call.arguments, business_key)
 
 
-def _scope(call: Call) -> str:
-    task_id = call.context.task_id
-    parent = call.parent.request_id if call.parent is not None else ""
-    if call.prepared.tool.business_key is not None:
-        return f"{task_id}\x1f{parent}"
+def place_of(environment: Environment | None) -> str:
+    """Answer what of an environment is part of every key: its name and tenant."""
+    return "" if environment is None else f"{environment.name}\x1f{environment.tenant or ''}"
+
+
+def _scope(call: Call, business_key: tuple[str, ...] | None) -> str:
+    """Answer the run in which a key counts.
+
+    With a business key it is the task. Else it is the place of the call in the run: the step that the host fixed; a step or
+    turn of this entry of the task; or the n-th call that an attempt of another call makes, so that the next attempt of that
+    one replays what the last one did.
+    """
+    task_id, context = call.context.task_id, call.context
+    if business_key is not None:
+        return task_id
+    if call.receiver is not None:  # an instance is no identity that a later process could know
+        return f"{task_id}\x1fcall {call.request_id}"
+    if call.purpose == "fallback" and call.parent is not None:
+        return _scope(call.parent, None)
+    if call.nested is not None and call.parent is not None:
+        return f"{task_id}\x1f{call.parent.request_id}\x1fnested {call.nested}"
+    if context.step is not None:
+        return f"{task_id}\x1fstep {context.step}"
+    entry = call.task.entry if call.task is not None else ""
     step = f"step {call.step}" if call.step is not None else f"turn {call.turn or call.request_id}"
-    return f"{task_id}\x1f{parent}\x1f{step}"
+    return f"{task_id}\x1f{entry}\x1f{step}"
+
+
+async def prepare_call(call: Call, store: Store, io: IO, lease: float) -> None:
+    """Open the row of a write that will not be sent itself, before another tool is sent in its place.
+
+    Raises:
+        Halt: the ledger holds the answer already, the effect is still open, or the intent could not be written.
+    """
+    derive_keys(call)
+    event = Event("prepared", io.now(), opening_of(call))
+    command = Open(identity_of(call), CallState.PREPARED, 0, event, lease)
+    await _commit_intent(call, command, CallState.PREPARED, store, io)
 
 
 async def start_attempt(call: Call, attempt: Attempt, store: Store, io: IO, lease: float) -> None:
@@ -70,11 +104,15 @@ async def start_attempt(call: Call, attempt: Attempt, store: Store, io: IO, leas
         event = Event(
             "attempt",
             attempt.started_at,
-            {"request_id": call.request_id, "number": attempt.number, "delay_s": attempt.delay, **readdressed(call)},
+            {"request_id": call.request_id, "number": attempt.number, "delay_s": attempt.delay},
         )
         command = Move(call.request_id, call.ledger_version, CallState.STARTED, attempt.number, event)
+    await _commit_intent(call, command, CallState.STARTED, store, io)
+
+
+async def _commit_intent(call: Call, command: Open | Move, state: CallState, store: Store, io: IO) -> None:
     try:
-        answer = await io.commit(store, command, _noting(call, CallState.STARTED, attempt.number))
+        answer = await io.commit(store, command, _noting(call, state, command.attempt))
     except Exception as error:
         call.is_in_doubt = call.ledger_version is None
         raise Halt(_unwritable(error)) from None

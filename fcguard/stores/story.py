@@ -11,7 +11,7 @@ from fcguard.model.identity import digest_of
 from fcguard.model.secrets import Redactor, writable
 from fcguard.stores.base import Event, Identity, Parts
 
-__all__ = ["NO_TASK", "WholeCall", "ending_of", "identity_of", "opening_of", "readdressed"]
+__all__ = ["NO_TASK", "WholeCall", "ending_of", "identity_of", "opening_of"]
 
 NO_TASK: Final = "-"
 """The task id of calls outside a task."""
@@ -32,7 +32,8 @@ def identity_of(call: Call) -> Identity:
         call.parent.request_id if call.parent is not None else None,
         environment.tenant if environment is not None else None,
         digest_of(tool.name, call.arguments),
-        context.task_id or NO_TASK,
+        # A write that may be repeated is neither replayed nor blocked: its key guards nothing, it is kept to be sent again.
+        (context.task_id or NO_TASK) if tool.effect != "idempotent_write" else call.request_id,
         call.idempotency_key,
         call.effect_key,
         tool.settle,
@@ -54,17 +55,6 @@ def opening_of(call: Call) -> dict[str, Any]:
         _add_reach(payload, call.context)
     if _has_own_raw(call):
         _add_raw(payload, normalized, call.redactor)
-    return payload
-
-
-def readdressed(call: Call) -> dict[str, Any]:
-    """Answer whom a later attempt is addressed to, if the environment was switched after the call was opened."""
-    if not any(flag.startswith("environment:") for flag in call.flags):
-        return {}
-    payload: dict[str, Any] = {"arguments": call.redactor.value(call.arguments)}
-    payload["digest"] = digest_of(call.prepared.tool.name, call.arguments)
-    _add_context(payload, call.context)
-    _add_reach(payload, call.context)
     return payload
 
 

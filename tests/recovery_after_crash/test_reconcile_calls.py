@@ -107,8 +107,8 @@ def test_without_a_licence_it_is_parked(world: World) -> None:
 
 
 def test_without_a_confirmation_it_is_parked(world: World) -> None:
-    world.crash(applied=True, confirm=None, settle=SETTLE)
-    call = world.recover_one(world.guard(confirm=None, settle=SETTLE))
+    world.crash(applied=True, confirm=None)
+    call = world.recover_one(world.guard(confirm=None))
     assert (call.did, len(world.effects)) == ("parked", 1)
 
 

@@ -332,43 +332,6 @@ def test_the_record_keeps_the_limits_within_which_a_call_may_go_on(world: World)
     assert (body["conversation_id"], body["actor"], body["agent"]) == ("c-1", "Ann", "buyer")
 
 
-def test_a_call_that_was_switched_to_another_environment_goes_on_there(world: World) -> None:
-    """Attempt 1 is refused by its environment, attempt 2 runs in the next one and its process ends in it."""
-    from fcguard.model.outcome import NotApplied as Proved
-
-    first = [True]
-
-    def send(**sent: Any) -> None:
-        world.sent.append(sent)
-        if first.pop() if first else False:
-            raise Proved("not ready")
-        world.store.is_away = world.store.is_spool_away = True
-
-    def classify(outcome: Any, call: Any) -> Any:
-        from fcguard import Classified
-
-        return (
-            Classified("ENVIRONMENT_NOT_READY", "not_sent", "not ready", "said so")
-            if isinstance(outcome, Proved)
-            else None
-        )
-
-    options = {"classifiers": (classify,), "bound": {"tenant_id": "tenant"}, "idempotency_key": True}
-    world.store.acting = world.store.people["gone"]
-    guard = world.guard(send, **options)
-    environment = Environment(name="a", tenant="t-a", alternatives=(Environment(name="b", tenant="t-b"),))
-    with guard.task("order", task_id="T", environment=environment):
-        result = world.call(guard, ARGUMENTS)
-    world.store.acting = world.store.here
-    world.store.is_away = world.store.is_spool_away = False
-    assert [sent["tenant_id"] for sent in world.sent] == ["t-a", "t-b"]
-    world.answer = lambda call: Applied(dict(call.arguments)) if call.context.environment.name == "b" else NotApplied()
-    call = world.recover_one(world.guard(**options))
-    assert (call.request_id, call.did, call.attempts) == (result.request_id, "confirmed", 2)
-    row = world.store.get(result.request_id)
-    assert row is not None and row.result is not None and row.result["data"] == {**ARGUMENTS, "tenant_id": "t-b"}
-
-
 def test_a_method_is_confirmed_but_not_sent_again(tmp_path: Path) -> None:
     world = World(tmp_path, "sync")
     made = Guard(store=world.store, evidence_dir=tmp_path, clock=world.clock, observer=SilentObserver())
