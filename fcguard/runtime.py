@@ -175,10 +175,10 @@ class BlockingIO(_Base):
             self._workers.submit(job)
             is_over = ended.wait(timeout)
         except BaseException:
-            _leave(job, attempt)
+            _leave(job, attempt, self.monotonic)
             raise
         if not is_over:
-            return _given_up(job, timeout)
+            return _given_up(job, timeout, self.monotonic)
         if outcome[1] is not None:
             raise outcome[1]
         return outcome[0]
@@ -213,15 +213,15 @@ async def _awaited(value: Any) -> Any:
     return await value
 
 
-def _leave(job: Job, attempt: Attempt) -> None:
+def _leave(job: Job, attempt: Attempt, monotonic: Callable[[], float]) -> None:
     """Leave a job behind because the caller is interrupted."""
-    attempt.late = job.abandon()
+    attempt.late = job.abandon(monotonic)
     attempt.was_dispatched = attempt.late is not None
 
 
-def _given_up(job: Job, timeout: float) -> Any:
+def _given_up(job: Job, timeout: float, monotonic: Callable[[], float]) -> Any:
     """Leave a job behind because its time is over; one that has ended in this very moment has its say."""
-    late = job.abandon()
+    late = job.abandon(monotonic)
     if late is None:
         raise NotEntered(
             ErrorType.RESOURCE_EXHAUSTED,
@@ -343,10 +343,10 @@ class AsyncioIO(_Base):
         except TimeoutError:
             if timeout is None or not scope.expired():
                 raise
-            return _given_up(job, timeout)
+            return _given_up(job, timeout, self.monotonic)
         except (asyncio.CancelledError, GeneratorExit):
             if attempt is not None:
-                _leave(job, attempt)
+                _leave(job, attempt, self.monotonic)
             else:
                 job.abandon()
             raise

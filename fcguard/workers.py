@@ -64,14 +64,17 @@ class Job:
             self._end_wait()
             self._deliver(value, error)
 
-    def abandon(self) -> Late | None:
+    def abandon(self, monotonic: Callable[[], float] | None = None) -> Late | None:
         """Give up waiting.
+
+        Args:
+            monotonic: the clock that the caller measures by, for the moment at which the function ends; None: not wanted.
 
         Returns:
             Where the outcome will appear, or has appeared if it ended in this very moment; None if the function was never
             entered, and now never will be.
         """
-        late = Late()
+        late = Late(monotonic)
         with self._lock:
             state = self._state
             if state == "queued":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from fcguard import (
     Fallback,
     Guard,
     Inconclusive,
+    MemoryStore,
     NotApplied,
     Retry,
     Tool,
@@ -21,6 +25,7 @@ from fcguard import (
 from fcguard.model.states import CallState
 from fcguard.testing.clock import FakeClock
 from tests.conftest import ANY_OBJECT, Effect, Hang, Mode, Script, add
+from tests.ledger_reading import eventually
 
 ONE_RETRY = Retry(attempts=2)
 
@@ -224,6 +229,50 @@ def test_the_late_result_of_an_abandoned_thread_is_consulted_first(guard: Guard,
         result = guard.call("tool", {})
     assert (result.success, result.outcome_basis, result.data) == (True, "late", "late but done")
     assert (len(asked), len(script.effects)) == (1, 1)
+
+
+class WatchedClock(FakeClock):
+    """Lets something happen at the end of a sleep."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_sleep: Callable[[], None] = lambda: None
+
+    def advance(self, seconds: float) -> None:
+        super().advance(seconds)
+        self.on_sleep()
+
+
+@pytest.mark.parametrize("caller", ["call", "acall"])
+def test_the_settle_window_begins_when_the_abandoned_function_ends(tmp_path: Any, caller: str) -> None:
+    """It sends just before the window that began with the timeout is over, and the request lands later."""
+    clock, release, calls = WatchedClock(), threading.Event(), []
+    sent_at: list[float] = []
+    seen: list[Any] = []
+
+    def send(**_: Any) -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            release.wait(20)
+            sent_at.append(clock.monotonic())
+            raise ConnectionResetError("after it was sent")
+        return "sent twice"
+
+    def confirm(call: Any) -> Any:
+        seen.append(call)
+        has_landed = sent_at and clock.monotonic() >= sent_at[0] + 0.6
+        return Applied("landed") if has_landed else NotApplied()
+
+    def end_the_function() -> None:
+        release.set()
+        eventually(lambda: not seen[0].attempts[0].late.is_running)
+
+    clock.on_sleep = end_the_function
+    with Guard(store=MemoryStore(), evidence_dir=tmp_path, clock=clock) as guard:
+        guard.register(Tool(name="tool", parameters=ANY_OBJECT, fn=send, timeout=0.05, confirm=confirm, settle=1.0))
+        with guard.task("order"):
+            result = guard.call("tool", {}) if caller == "call" else asyncio.run(guard.acall("tool", {}))
+    assert (result.success, result.outcome_basis, result.data, len(calls)) == (True, "confirmed", "landed", 1)
 
 
 def test_a_thread_that_still_runs_forbids_the_repeat(guard: Guard) -> None:
