@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from inspect import isfunction, isgenerator, ismethod, signature
+from inspect import isfunction, ismethod, signature
 from itertools import islice
+from types import GeneratorType
 from typing import Any, Final
 
 from fcguard.model.call import Call, CallInfo, NotEntered
@@ -40,7 +41,7 @@ def prepare_arguments(call: Call, info: CallInfo) -> tuple[tuple[Any, ...], dict
     if prepared.info_parameter is not None:
         keywords[prepared.info_parameter] = info
     key_parameter = prepared.tool.idempotency_key
-    if key_parameter.__class__ is str:
+    if type(key_parameter) is str:
         keywords[key_parameter] = call.idempotency_key
     return ((call.receiver, *args) if prepared.takes_receiver else args), keywords
 
@@ -85,7 +86,7 @@ def _is_python(fn: Any) -> bool:
 
 def consume(call: Call, value: Any) -> Any:
     """Read a generator up to the tool's limit; the rest is dropped, and said to be."""
-    if not isgenerator(value):
+    if type(value) is not GeneratorType:
         return value
     items = list(islice(value, limit_of(call) + 1))
     value.close()

@@ -51,8 +51,7 @@ _CONTAINERS: Final = frozenset({dict, list, FrozenDict, FrozenList})
 def freeze(value: Mapping[str, Any]) -> FrozenDict:
     """Answer a frozen copy of a JSON object, nested containers included."""
     for item in value.values():
-        kind = type(item)
-        if kind is dict or kind is list:
+        if type(item) in _CONTAINERS:
             return FrozenDict({key: _freeze(item) for key, item in value.items()})
     return FrozenDict(value)
 
@@ -68,11 +67,10 @@ def _freeze(value: Any) -> Any:
 def thaw(value: Any) -> Any:
     """Answer a plain, deep copy of a JSON value: what a tool may do with as it likes."""
     if isinstance(value, dict):
-        copy = dict(value)
-        for key, item in value.items():
-            if item.__class__ in _CONTAINERS:
-                copy[key] = thaw(item)
-        return copy
+        for item in value.values():
+            if type(item) in _CONTAINERS:
+                return {key: thaw(item) if type(item) in _CONTAINERS else item for key, item in value.items()}
+        return {**value}
     if isinstance(value, list):
-        return [thaw(item) if item.__class__ in _CONTAINERS else item for item in value]
+        return [thaw(item) if type(item) in _CONTAINERS else item for item in value]
     return value
