@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from fcguard.cli.output import moment, print_json, print_table, reporting, say, when
+from fcguard.cli.moments import moment, when
+from fcguard.cli.output import print_json, print_table, reporting, say
 from fcguard.cli.source import App, Json, StoreUrl, open_guard
-from fcguard.cli.story import render_story, story_of
+from fcguard.cli.story import read_story, render_story
 from fcguard.errors import UsageError
 from fcguard.model.states import OPEN_STATES, CallState
-from fcguard.reconcile.resolve import find_call
 from fcguard.stores.base import CallQuery, StoredCall, StoredEvent
 
 __all__ = ["add_to"]
@@ -93,14 +93,7 @@ def show_call(
 ) -> None:
     """Print the whole story of a call: context, arguments and folds, rules, attempts, confirmation, evidence, trace."""
     with reporting(), open_guard(store, app) as guard:
-        row = find_call(guard.store, request_id)
-        events = list(guard.store.events(request_id=request_id))
-        children = [
-            other
-            for other in guard.store.calls(CallQuery(task_id=row.identity.task_id, since=row.created_at))
-            if other.identity.parent_id == request_id
-        ]
-        story = story_of(row, events, children, guard.evidence_dir)
+        story = read_story(guard, request_id)
         if as_json:
             print_json(story)
         else:

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fcguard.cli.output import Exit, print_json, reporting, say, seconds_of, when
+from fcguard.cli.moments import seconds_of, when
+from fcguard.cli.output import Exit, print_json, reporting, say
 from fcguard.cli.source import App, Json, StoreUrl, open_guard, store_of
 from fcguard.errors import UsageError
 from fcguard.model.states import TERMINAL_STATES

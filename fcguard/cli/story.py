@@ -7,17 +7,35 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from fcguard.cli.output import when
-from fcguard.stores.base import StoredCall, StoredEvent
+from fcguard.cli.moments import when
+from fcguard.guard import Guard
+from fcguard.reconcile.resolve import find_call
+from fcguard.stores.base import CallQuery, StoredCall, StoredEvent
 from fcguard.stores.payload import body_of
 
-__all__ = ["render_story", "story_of"]
+__all__ = ["read_story", "render_story", "story_of"]
 
 _CONTEXT: Final = (
     "goal", "environment", "tenant", "account", "account_pool", "actor", "agent", "roles", "base_urls", "data_sources", "allow",
     "forbidden", "session_id", "conversation_id",
 )  # fmt: skip
 _SAID: Final = ("blocked_by", "why", "layer", "flags")
+
+
+def read_story(guard: Guard, request_id: str) -> dict[str, Any]:
+    """Read the story of one call from the ledger of a guard; see `story_of`.
+
+    Raises:
+        UsageError: the ledger does not hold the call.
+        StoreError: the ledger cannot be read.
+    """
+    row = find_call(guard.store, request_id)
+    children = [
+        other
+        for other in guard.store.calls(CallQuery(task_id=row.identity.task_id, since=row.created_at))
+        if other.identity.parent_id == request_id
+    ]
+    return story_of(row, list(guard.store.events(request_id=request_id)), children, guard.evidence_dir)
 
 
 def story_of(
