@@ -96,13 +96,19 @@ def prepare_function(
         raise ConfigurationError(
             f"{fn!r} cannot be a tool; decorate the plain function, or give guard.tool(...) the bound method"
         )
+    governed = getattr(fn, "__fcguard_tool__", None)
+    if governed is not None:
+        raise ConfigurationError(
+            f"{governed.name!r} is governed already; leave the method undecorated in its class and register the bound method: "
+            "guard.tool(instance.method)"
+        )
     if not callable(fn):
         raise ConfigurationError(f"guard.tool was given {fn!r}; decorate a function, method or callable object")
     name = options.get("name") or _name_of(fn)
     receiver = _takes_receiver(fn)
     signature = read_signature(functools.partial(fn, None) if receiver else fn, name, scope)
-    bound = {**signature.bound, **(options.get("bound") or {})}
-    given = {key: value for key, value in options.items() if key not in ("name", "bound")}
+    given = as_tuples({key: value for key, value in options.items() if key != "name"})
+    bound = {**signature.bound, **given.pop("bound", {})}
     if given.get("description") is None:
         given["description"] = inspect.getdoc(fn) or None
     if isinstance(fn, functools.partial) and "description" not in options:
@@ -112,7 +118,7 @@ def prepare_function(
             f"tool {name!r} is a method: its instance is no identity that another process could know, so business_key cannot tell "
             "two instances apart; make what identifies the instance a parameter of a plain function"
         )
-    tool = Tool(name=name, parameters=signature.parameters, fn=fn, bound=bound, **as_tuples(given))
+    tool = Tool(name=name, parameters=signature.parameters, fn=fn, bound=bound, **given)
     prepared = prepare_tool(tool, parts)
     prepared.convert = signature.convert
     prepared.info_parameter = signature.info_parameter

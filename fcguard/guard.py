@@ -37,7 +37,7 @@ from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
 from fcguard.results import ArtifactDirectory
 from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitted
 from fcguard.runtime import AsyncioIO, BlockingIO, SystemClock, drive
-from fcguard.scope import RunningTasks, TaskScope, is_offered, make_context, next_step, said, tell
+from fcguard.scope import RunningTasks, TaskScope, check_context, is_offered, make_context, next_step, said, tell
 from fcguard.stores.base import Store
 from fcguard.telemetry.observer import Observer
 from fcguard.telemetry.standard import default_observer
@@ -103,6 +103,10 @@ class Guard(Declaring, Recovering):
         self._tools = Toolbox(tuple(prefixes))
         self._running = RunningTasks(self._clock)
         self._parts = GuardParts(_FIRST_RULES, rules, constraints)
+        if isinstance(store, (str, os.PathLike)):
+            raise ConfigurationError(
+                f"store={os.fspath(store)!r} is a path; write store=SQLiteStore({os.fspath(store)!r})"
+            )
         if store is None:
             from fcguard.stores.sqlite import SQLiteStore  # a guard with another ledger does not pay for it
 
@@ -196,14 +200,14 @@ class Guard(Declaring, Recovering):
                 agent=agent,
                 conversation_id=conversation_id,
                 actor=actor,
-                roles=frozenset(roles),
+                roles=roles,
             )
         elif any(
             (
                 goal,
                 environment,
                 allow is not None,
-                tuple(forbid),
+                forbid != (),
                 not write_allowed,
                 state,
                 output,
@@ -214,11 +218,13 @@ class Guard(Declaring, Recovering):
                 agent,
                 conversation_id,
                 actor,
-                tuple(roles),
+                roles != (),
             )
         ):
             raise TaskError("guard.task: context= says everything; leave the other arguments out, or put them into it")
-        elif not context.task_id:
+        else:
+            check_context(context)
+        if not context.task_id:
             context = context.model_copy(update={"task_id": self._new_task_id()})
         return TaskScope(context, self._clock)
 
@@ -337,9 +343,10 @@ class Guard(Declaring, Recovering):
     # -- looking -----------------------------------------------------------------------------------------------------
 
     def allowed(self, context: TaskContext | None = None) -> tuple[Tool, ...]:
-        """Answer the tools that a context (default: the running task's) allows."""
+        """Answer the tools that a context (default: the running task's) allows; methods need an instance and are left out."""
         now = self._context(context)
-        return tuple(tool for tool in self.tools if is_offered(tool, now))
+        offered = (prepared.tool for prepared in self._tools if not prepared.takes_receiver)
+        return tuple(tool for tool in offered if is_offered(tool, now))
 
     def schemas(self, format: SchemaFormat = "openai") -> list[dict[str, Any]]:
         """Answer the definitions of the tools that the running task allows, in a provider's format.
@@ -368,6 +375,7 @@ class Guard(Declaring, Recovering):
 
     def _context(self, given: TaskContext | None) -> TaskContext:
         if given is not None:
+            check_context(given)
             return given
         task = CURRENT_TASK.get()
         return task.context if task is not None else TaskContext()
@@ -383,6 +391,8 @@ class Guard(Declaring, Recovering):
     def _open(
         self, intent: Intent, context: TaskContext | None, prepared: Prepared | None = None, step: int | None = None
     ) -> Call:
+        if context is not None:
+            check_context(context)
         confirming = CONFIRMING.get()
         if confirming is not None:
             call = self._new_call(intent, "confirm", confirming, context or confirming.context)
@@ -409,6 +419,8 @@ class Guard(Declaring, Recovering):
                 raise UsageError(
                     f"a proposal must be an Intent, not {type(proposal).__name__}; read the response first"
                 )
+        if context is not None:
+            check_context(context)
         step = next_step(CURRENT_TASK.get() if context is None else None, context)
         turn: str | None = None
         for proposal in proposals:

@@ -14,7 +14,14 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 from fcguard import Applied, Bound, CallInfo, ConfirmBy, Environment, Guard, MemoryStore, Tool, ToolResult, current_call
-from fcguard.errors import ColourError, ConfigurationError, DuplicateToolError, SchemaError, UsageError
+from fcguard.errors import (
+    ColourError,
+    ConfigurationError,
+    DuplicateToolError,
+    SchemaError,
+    ToolCallFailed,
+    UsageError,
+)
 from fcguard.model.tool import ToolOptions
 
 ANY = {"type": "object"}
@@ -350,3 +357,35 @@ def test_the_options_are_those_of_a_tool() -> None:
 def test_worker_threads_must_be_a_number_above_zero() -> None:
     with pytest.raises(ConfigurationError, match="worker_threads"):
         Guard(store=MemoryStore(), worker_threads=0)
+
+
+def test_a_governed_method_is_not_governed_twice(guard: Guard) -> None:
+    class Shop:
+        @guard.tool(effect="read")
+        def where(self, sku: str) -> str:
+            return sku
+
+        def stock(self, sku: str) -> str:
+            return f"stock of {sku}"
+
+    with pytest.raises(ConfigurationError, match="governed already"):
+        guard.tool(Shop().where, name="other", effect="read")
+    guard.tool(Shop().stock, effect="read")
+    assert guard.call("stock", {"sku": "S"}).data == "stock of S"
+    assert [one["function"]["name"] for one in guard.schemas("openai")] == ["stock"]
+
+
+def test_a_path_is_no_store() -> None:
+    with pytest.raises(ConfigurationError, match=r"SQLiteStore\('ledger.db'\)"):
+        Guard(store="ledger.db")  # type: ignore[arg-type]
+
+
+def test_what_a_tool_raised_is_chained_for_the_developer(guard: Guard) -> None:
+    def broken() -> None:
+        raise KeyError("typo")
+
+    guard.tool(broken, effect="read")
+    with pytest.raises(ToolCallFailed) as caught:
+        guard.call("broken").unwrap()
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert caught.value.__cause__.__traceback__ is not None

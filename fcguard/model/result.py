@@ -75,6 +75,7 @@ class ToolResult(Generic[T]):
         answered_by: name of the tool that answered; differs from `tool_name` after a fallback.
         secret_names: fields that the tool declared secret, masked in `for_model` like those with a secret name.
         is_untrusted: the data may hold instructions of strangers (`untrusted=True` on the tool); the model is told so.
+        raised: what the last attempt raised, with its traceback, for the developer; chained to what `unwrap` raises.
         returned: the tool's own return value when it ran in this process just now; not serialised.
     """
 
@@ -104,6 +105,7 @@ class ToolResult(Generic[T]):
     is_untrusted: bool = field(default=False, repr=False)
     secret_names: frozenset[str] = field(default=frozenset(), repr=False)
     returned: T | None = field(default=None, repr=False, compare=False)
+    raised: BaseException | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> ToolResult[Any]:
@@ -130,7 +132,7 @@ class ToolResult(Generic[T]):
             ToolCallFailed: the call did not succeed; it carries this envelope.
         """
         if not self.success:
-            raise ToolCallFailed(self)
+            raise ToolCallFailed(self) from self.raised
         return self.data
 
     def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:

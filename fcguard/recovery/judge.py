@@ -106,7 +106,8 @@ def _failure(call: Call, attempt: Attempt, found: Classified, cause: str | None)
     if effect == "unknown" and tool.effect in ("write", "destructive"):
         return Failure.of(
             ErrorType.UNCERTAIN_RESULT,
-            f"It is not known whether {tool.name} took effect ({found.error_type}: {message}) Do not repeat it; confirm the state first.",
+            f"It is not known whether {tool.name} took effect ({found.error_type}: {message.rstrip('.')}). "
+            "Do not repeat it; confirm the state first.",
             "execute",
             effect="unknown",
             retry_after=found.retry_after,

@@ -39,7 +39,7 @@ def _refuse_unbound(call: Call) -> None:
     raise Halt(
         Failure.of(
             ErrorType.STATE_FAILED,
-            f"{name!r} is a method: call it on its instance, or register the bound method of one: guard.tool(instance.{name}).",
+            f"{name!r} is a method: call it on its instance, or leave it undecorated in its class and register the bound method: guard.tool(instance.{name}).",
             "intent",
         )
     )

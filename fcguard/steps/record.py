@@ -173,6 +173,8 @@ def _add_unpublished(fields: dict[str, Any], call: Call) -> None:
     failure = call.failure
     if failure is not None:
         fields["retry_after"], fields["problems"] = failure.retry_after, failure.problems
+        if call.attempts:
+            fields["raised"] = call.attempts[-1].error
     if call.flags:
         fields["flags"] = call.flags
     if call.tool is not None:

@@ -38,7 +38,9 @@ async def shape_result(call: Call, config: Config, io: IO) -> None:
         call.evidence = (*call.evidence, *shaped.evidence)
     for note in shaped.notes:
         call.flag(note)
-    failure = judge_returned(call, attempt, shaped.failure, config.classifiers, io.now())
+    failure = None
+    if shaped.failure is not None or tool.failed_when is not None or tool.classifiers or config.classifiers:
+        failure = judge_returned(call, attempt, shaped.failure, config.classifiers, io.now())
     if failure is None and (tool.output is not None or call.context.output is not None):
         failure = broken_contract(call, shaped.data)
     attempt.failure = failure

@@ -137,6 +137,12 @@ def _noting(call: Call, state: CallState, attempt: int) -> Callable[[Any], None]
     return note
 
 
+def _way_out(state: CallState) -> str:
+    if state is CallState.PARKED:
+        return "A person has to find out and close it: guard.resolve(id, ...) or 'fcguard resolve'."
+    return "If nobody works on it any more, guard.recover() or 'fcguard recover' takes it up."
+
+
 def _unwritable(error: Exception) -> Failure:
     why = str(error) if isinstance(error, StoreError) else f"the ledger raised {type(error).__name__}"
     return Failure.of(
@@ -171,7 +177,7 @@ def _blocked(call: Call, answer: Blocked | Stale) -> Failure:
         )
     return Failure.of(
         ErrorType.UNCERTAIN_RESULT,
-        f"The same write is still open as {answer.request_id} ({answer.state}): it is pending, do not repeat it. Ask for that id.",
+        f"The same write is still open as {answer.request_id} ({answer.state}): do not repeat it. {_way_out(answer.state)}",
         "execute",
         next_action=NextAction.CONFIRM_STATE,
         reason=f"effect key held by {answer.request_id}",
