@@ -5,6 +5,7 @@
     python examples/order_check.py --fault slow          # the server commits after the client gave up: one order
     python examples/order_check.py --naive               # what a blind retry does: two orders
     python examples/order_check.py --model               # the calls come from a model behind an HTTP endpoint
+    python examples/order_check.py --keep DIR            # keeps ledger, spans and evidence in DIR, which must be new or empty
 
 The last line says how many orders the service's database holds.
 """
@@ -12,10 +13,13 @@ The last line says how many orders the service's database holds.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import json
 import sqlite3
 import tempfile
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,8 @@ from fcguard.telemetry.tree import read_spans, render_tree
 
 ORDER = {"order_id": "A20260130001", "sku": "S-1", "quantity": 2}
 TIMEOUT = 0.6
+SETTLE = 2.0
+"""The service works on a request for at most 1.5 seconds, also after the client is gone, and reads have no lag."""
 
 
 def http(method: str, url: str, body: Any = None, timeout: float | None = None) -> Any:
@@ -55,7 +61,7 @@ def build_guard(url: str, database: Path, folder: Path, **options: Any) -> Guard
         effect="write",
         timeout=TIMEOUT,
         confirm=order_exists,
-        settle=2.0,
+        settle=SETTLE,
         business_key=("order_id",),
         rules=[only_in("test-a")],
     )
@@ -114,7 +120,7 @@ def from_model(guard: Guard) -> list[Any]:
         return [guard.step(source) for _ in script]
 
 
-def run_guarded(url: str, database: Path, folder: Path, use_model: bool) -> None:
+def run_guarded(url: str, database: Path, folder: Path, use_model: bool, is_kept: bool) -> None:
     """Run the check through a guard, and print what it leaves behind."""
     spans = folder / "spans.jsonl"
     telemetry = setup(jsonl_path=spans)
@@ -129,7 +135,7 @@ def run_guarded(url: str, database: Path, folder: Path, use_model: bool) -> None
         results = from_model(guard) if use_model else from_code(guard)
     print("— envelope of create_order —")
     print(results[0].model_dump_json(indent=2))
-    print("\n— the ledger —")
+    print("\n— the ledger: calls, and the events of create_order with their numbers in the task's chain —")
     for call in guard.store.calls(CallQuery(task_id="order-check")):
         print(
             f"{call.identity.request_id}  {call.identity.tool:15} {call.identity.purpose:8} {call.state:10} attempts={call.attempt}"
@@ -142,7 +148,12 @@ def run_guarded(url: str, database: Path, folder: Path, use_model: bool) -> None
     print(render_tree(read_spans(spans)))
     print("\n— evidence and report —")
     for evidence in results[2].evidence:
-        print(f"{evidence.type}: {folder / 'evidence' / evidence.ref}")
+        print(f"{evidence.type}: evidence/{evidence.ref}")
+    print(
+        f"kept in {folder}"
+        if is_kept
+        else "ledger, spans and evidence are removed when the program ends; --keep DIR keeps them"
+    )
     print(results[3].data)
 
 
@@ -156,21 +167,45 @@ def run_naive(url: str) -> None:
             print(f"attempt {attempt}: {type(error).__name__}: {error}")
 
 
+@contextlib.contextmanager
+def folder_for(kept: Path | None) -> Iterator[Path]:
+    """Yield the folder to keep, or one that is removed in the end."""
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+        yield kept
+        return
+    with tempfile.TemporaryDirectory(prefix="order-check-") as name:
+        yield Path(name)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fault", choices=["committed", "lost", "none", "slow"], default="committed")
     parser.add_argument("--naive", action="store_true", help="retry blindly instead of through a guard")
     parser.add_argument("--model", action="store_true", help="let a model propose the calls (needs fcguard[openai])")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep ledger, spans and evidence in this new directory"
+    )
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="order-check-") as name:
-        folder = Path(name)
+    if options.model:
+        try:
+            importlib.import_module("openai")
+        except ModuleNotFoundError:
+            parser.error("--model needs the package openai; run: pip install -e '.[openai]'")
+    if (
+        options.keep is not None
+        and options.keep.exists()
+        and (not options.keep.is_dir() or any(options.keep.iterdir()))
+    ):
+        parser.error(f"--keep {options.keep}: this exists and is not an empty directory; name a new one")
+    with folder_for(options.keep) as folder:
         database = folder / "orders.db"
         with running_service(database) as url:
             http("POST", f"{url}/fault", {"fault": options.fault}, timeout=5)
             if options.naive:
                 run_naive(url)
             else:
-                run_guarded(url, database, folder, options.model)
+                run_guarded(url, database, folder, options.model, options.keep is not None)
         print(f"orders in the database: {count_orders(database)}")
 
 

@@ -2,7 +2,8 @@
 
     python -m tests.field_cases tests/cases/field.jsonl [--only KIND] [--verbose]
 
-Prints one line per failing case and ends with `N passed, M failed`; exit code 1 if any failed.
+Prints one line per failing case and ends with `N passed, M failed`; exit code 1 if any failed, 2 if an extra is missing
+(the rules for SQL and shell need theirs).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fcguard.errors import MissingExtraError
 from tests.field_setup import CaseRun, UnknownSetting
 
 PENDING: dict[str, str] = {}
@@ -137,7 +139,11 @@ def main(arguments: list[str] | None = None) -> int:
         if case["id"] in PENDING:
             print(f"{label}: pending: {PENDING[case['id']]}")
             continue
-        problems = problems_of(case)
+        try:
+            problems = problems_of(case)
+        except MissingExtraError as error:
+            print(f"{label} needs an extra: {error}; from a checkout: pip install -e '.[sql,shell]'", file=sys.stderr)
+            return 2
         if problems:
             failed += 1
             print(f"{label}: {'; '.join(problems)}")
