@@ -8,14 +8,15 @@ from secrets import token_hex
 from types import TracebackType
 from typing import Any
 
-from fcguard.errors import TaskError
+from fcguard.errors import SchemaError, TaskError
 from fcguard.model.call import Call
 from fcguard.model.context import Environment, Goal, TaskContext, Tools
 from fcguard.model.result import ToolResult
 from fcguard.model.task import CURRENT_TASK, Task
 from fcguard.model.tool import Tool
+from fcguard.results.contract import compile_contract
 
-__all__ = ["RunningTasks", "TaskScope", "is_offered", "make_context", "next_step", "said", "tell"]
+__all__ = ["RunningTasks", "TaskScope", "check_context", "is_offered", "make_context", "next_step", "said", "tell"]
 
 
 def make_context(
@@ -26,6 +27,7 @@ def make_context(
     forbid: Iterable[str],
     write_allowed: bool,
     task_id: str,
+    roles: Iterable[str],
     **fields: Any,
 ) -> TaskContext:
     """Build the context of a task from what `guard.task(...)` was given.
@@ -33,25 +35,49 @@ def make_context(
     Raises:
         TaskError: something in it cannot be used.
     """
-    for name, names in (("allow", allow), ("forbid", forbid)):
+    for name, names in (("allow", allow), ("forbid", forbid), ("roles", roles)):
         if isinstance(names, str):
             raise TaskError(f"{name}={names!r} is one text; write a set: {name}={{{names!r}}}")
+        if names is not None and not isinstance(names, Iterable):
+            raise TaskError(f"{name}={names!r} must be a set of texts")
+    if not isinstance(goal, (str, Goal)):
+        raise TaskError(f"goal={goal!r} must be one sentence, or a Goal")
     try:
+        forbid = frozenset(forbid)
+        if not all(isinstance(name, str) for name in forbid):
+            raise TypeError(f"forbid={set(forbid)!r} must be a set of texts")
         goal = Goal(objective=goal) if isinstance(goal, str) else goal
         if forbid:
-            goal = goal.model_copy(update={"forbidden_actions": goal.forbidden_actions | frozenset(forbid)})
+            goal = goal.model_copy(update={"forbidden_actions": goal.forbidden_actions | forbid})
         context = TaskContext(
             goal=goal,
             environment=Environment(name=environment) if isinstance(environment, str) else environment,
             tools=Tools(allow=None if allow is None else frozenset(allow), write_allowed=write_allowed),
             task_id=task_id,
+            roles=frozenset(roles),
             **fields,
         )
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise TaskError(f"guard.task: {error}") from None
+    check_context(context)
     if not context.task_id:
         raise TaskError("guard.task: task_id must not be empty; leave it out to get a new one")
     return context
+
+
+def check_context(context: Any) -> None:
+    """Refuse what is no context, or one whose output contract cannot be used.
+
+    Raises:
+        TaskError: it cannot be used.
+    """
+    if not isinstance(context, TaskContext):
+        raise TaskError(f"context={context!r} is no TaskContext; build one, or open a task with guard.task(...)")
+    if context.output is not None and context.output.json_schema is not None:
+        try:
+            compile_contract(context.output.json_schema, "the context's output.json_schema")
+        except SchemaError as error:
+            raise TaskError(str(error)) from None
 
 
 class TaskScope:
