@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sqlite3
@@ -113,6 +114,7 @@ def connect(
     if not create and not Path(path).exists():
         raise StoreUnavailable(f"there is no ledger at {path!r}; check the path")
     _make_parent(path)
+    _make_private(path)
     deadline = time.monotonic() + busy_timeout
     while True:
         try:
@@ -134,6 +136,12 @@ def _connect_once(path: str, synchronous: str, busy_timeout: float, connector: C
         connection.close()
         raise
     return connection
+
+
+def _make_private(path: str) -> None:
+    """Make a new ledger readable by its owner only: it holds arguments and results. SQLite gives its side files the same mode."""
+    with contextlib.suppress(OSError):  # it exists, or cannot be made, which opening it will say
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _make_parent(path: str) -> None:
