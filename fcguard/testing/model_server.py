@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, TypeAlias
 
 from fcguard.errors import UsageError
+from fcguard.testing.conversation import CHECKS
 
 __all__ = ["Reply", "ScriptedModelServer", "ScriptedRequest"]
 
@@ -59,7 +60,8 @@ class ScriptedModelServer:
             client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
 
     It listens on 127.0.0.1 on a free port, in a daemon thread, from `with` (or `start()`) to its end (or `close()`). It
-    neither streams nor checks keys, and it validates nothing of a request but that it is JSON.
+    neither streams nor checks keys. Of a request it checks that it is JSON, and, as providers do, that each tool result
+    answers a call of the model in the same conversation; a request that fails is answered 400, and uses up nothing.
 
     Attributes:
         requests: what was asked, in order.
@@ -126,8 +128,8 @@ class ScriptedModelServer:
 
     def _respond(self, path: str, raw: bytes) -> tuple[int, Any]:
         """Answer status and body for one request; one at a time, so that the script keeps its order."""
-        render = next((render for ending, render in _RENDERERS.items() if path.endswith(ending)), None)
-        if render is None:
+        ending = next((ending for ending in _RENDERERS if path.endswith(ending)), None)
+        if ending is None:
             return 404, _error(f"no endpoint {path!r}; known endings: {', '.join(_RENDERERS)}")
         try:
             body = json.loads(raw)
@@ -137,6 +139,9 @@ class ScriptedModelServer:
             return 400, _error("the body is not a JSON object")
         if body.get("stream"):
             return 400, _error("this server does not stream; leave 'stream' out")
+        wrong = CHECKS[ending](body)
+        if wrong is not None:
+            return 400, _error(wrong)
         with self._lock:
             request = ScriptedRequest(path, body)
             self.requests.append(request)
@@ -150,7 +155,7 @@ class ScriptedModelServer:
             return 200, step
         if step.status != 200:
             return step.status, _error(step.text or "scripted error")
-        return 200, render(step, number, body.get("model"))
+        return 200, _RENDERERS[ending](step, number, body.get("model"))
 
 
 _NOTHING: Final = Reply(status=400, text="the script has no more replies")

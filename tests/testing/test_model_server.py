@@ -83,6 +83,61 @@ def test_requests_that_it_cannot_serve(path: str, raw: bytes, status: int, messa
         assert ask(f"{server.url}/messages")[1]["content"] == [{"type": "text", "text": "unused"}]
 
 
+_USER = {"role": "user", "content": "hello"}
+_CALLED = {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1", "type": "function"}]}
+_ANSWER = {"role": "tool", "tool_call_id": "call_1", "content": "42"}
+_USED = {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "t", "input": {}}]}
+_RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "42"}]}
+_CALL_ITEM = {"type": "function_call", "call_id": "call_1", "name": "t", "arguments": "{}"}
+_OUTPUT_ITEM = {"type": "function_call_output", "call_id": "call_1", "output": "42"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        (
+            "/chat/completions",
+            {"messages": [_USER, _ANSWER]},
+            "must be a response to a preceding message with 'tool_calls'",
+        ),
+        ("/chat/completions", {"messages": [_USER, _CALLED, _USER, _ANSWER]}, "messages.[3].role"),
+        ("/chat/completions", {"messages": [_CALLED, {**_ANSWER, "tool_call_id": "other"}]}, "'other' is no id"),
+        ("/chat/completions", {"messages": [_CALLED, _ANSWER, {"role": "tool"}]}, "messages.[2].tool_call_id: None"),
+        ("/responses", {"input": [_OUTPUT_ITEM]}, "no tool call found for function call output with call_id 'call_1'"),
+        ("/responses", {"input": [_OUTPUT_ITEM, _CALL_ITEM]}, "no tool call found"),
+        ("/messages", {"messages": [_USER, _RESULT]}, "messages.1: unexpected tool_use_id 'toolu_1'"),
+        ("/messages", {"messages": [_USED, _USER, _RESULT]}, "messages.2: unexpected tool_use_id"),
+    ],
+)
+def test_a_result_without_its_call_is_refused_as_providers_do(path: str, body: dict[str, Any], message: str) -> None:
+    with ScriptedModelServer(["unused"]) as server:
+        status, answer = ask(server.url + path, body)
+        assert status == 400
+        assert message in answer["error"]["message"]
+        assert server.requests == []
+        assert ask(f"{server.url}/messages")[1]["content"] == [{"type": "text", "text": "unused"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/chat/completions", {"messages": [_USER, _CALLED, _ANSWER, _USER]}),
+        ("/chat/completions", {"messages": [_CALLED, _ANSWER, _ANSWER]}),
+        ("/chat/completions", {"messages": "no list"}),
+        ("/chat/completions", {"messages": [1, None, _USER]}),
+        ("/responses", {"input": [_CALL_ITEM, _USER, _OUTPUT_ITEM]}),
+        ("/responses", {"input": [_OUTPUT_ITEM], "previous_response_id": "resp_1"}),
+        ("/responses", {"input": [_OUTPUT_ITEM], "conversation": "conv_1"}),
+        ("/responses", {"input": "text"}),
+        ("/messages", {"messages": [_USER, _USED, _RESULT]}),
+        ("/messages", {"messages": [_USER]}),
+    ],
+)
+def test_conversations_that_providers_take_are_taken(path: str, body: dict[str, Any]) -> None:
+    with ScriptedModelServer(["taken"]) as server:
+        assert ask(server.url + path, body)[0] == 200
+
+
 def test_the_sdks_read_its_replies() -> None:
     reply = Reply(text="hm", calls=[("t", {"a": 1})], tokens=(7, 3))
     cut = Reply(text="hm", is_cut_off=True)
