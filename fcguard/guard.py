@@ -39,6 +39,7 @@ from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitt
 from fcguard.runtime import AsyncioIO, BlockingIO, SystemClock, drive
 from fcguard.scope import RunningTasks, TaskScope, check_context, is_offered, make_context, next_step, said, tell
 from fcguard.stores.base import Store
+from fcguard.telemetry.contained import contained
 from fcguard.telemetry.observer import Observer
 from fcguard.telemetry.standard import default_observer
 from fcguard.workers import Workers
@@ -121,6 +122,7 @@ class Guard(Declaring, Recovering):
                 span_detail=span_detail,
                 capture_content=capture_content,
             )
+        observer = contained(observer)
         self._config = Config(
             store=self.store,
             observer=observer,
