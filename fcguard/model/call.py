@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from fcguard.errors import NoCurrentCallError
 from fcguard.model.context import Environment, TaskContext
@@ -17,7 +17,7 @@ from fcguard.model.result import OutcomeBasis, ToolResult
 from fcguard.model.secrets import PLAIN_REDACTOR, Redactor
 from fcguard.model.tool import Tool
 
-__all__ = ["Abandoned", "Attempt", "Call", "CallInfo", "Late", "NotEntered", "Purpose", "current_call"]
+__all__ = ["Abandoned", "Attempt", "Call", "CallInfo", "Late", "LateVerdict", "NotEntered", "Purpose", "current_call"]
 
 Purpose = Literal["primary", "confirm", "fallback"]
 
@@ -72,6 +72,22 @@ else:
             return property(read, fill, doc=f"The {name} of the call, filled once.")
 
 
+class LateVerdict(NamedTuple):
+    """What the end of an abandoned function proves.
+
+    Attributes:
+        effect: `applied` if it returned a success, `not_applied` if that is proved, `unknown` otherwise.
+        error_type: what kind of failure it was; None for a success, and if nobody could tell.
+        message: one line on the failure.
+        data: what it returned, as JSON values.
+    """
+
+    effect: EffectState
+    error_type: str | None = None
+    message: str = ""
+    data: Any = None
+
+
 class Late:
     """What an abandoned function did after all: it is recorded, and confirmation consults it first.
 
@@ -80,13 +96,15 @@ class Late:
         ended_at: monotonic seconds at its end, until which it can have sent something; None while it runs, or without a clock.
         value: what it returned, once `has_value`.
         error: what it raised; None if it returned.
+        verdict: what its end proves; None until it was judged.
     """
 
-    __slots__ = ("_listeners", "_monotonic", "ended_at", "error", "has_value", "is_running", "value")
+    __slots__ = ("_listeners", "_monotonic", "ended_at", "error", "has_value", "is_running", "value", "verdict")
 
     def __init__(self, monotonic: Callable[[], float] | None = None) -> None:
         self._monotonic = monotonic
         self.ended_at: float | None = None
+        self.verdict: LateVerdict | None = None
         self.is_running = True
         self.has_value = False
         self.value: Any = None
@@ -104,6 +122,14 @@ class Late:
         self._end()
         self.error, self.is_running = error, False
         self._tell()
+
+    @classmethod
+    def judged(cls, verdict: LateVerdict) -> Late:
+        """Answer what is left of a function that another process, or an earlier part of this one, judged."""
+        late = cls()
+        late.verdict, late.value = verdict, verdict.data
+        late.has_value, late.is_running = verdict.effect == "applied", False
+        return late
 
     def on_end(self, listener: Callable[[Late], None]) -> None:
         """Have `listener` called once, when the function ends; at once if it has ended."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from fcguard.model.call import LateVerdict
 from fcguard.stores.base import Store, StoredEvent
 from fcguard.stores.payload import body_of
 from fcguard.telemetry.observer import Origin
@@ -41,7 +42,8 @@ class History:
         takeovers: in order.
         sent_until: wall clock of the last moment at which an attempt can have sent something, by number, where a takeover
             proved one.
-        returned: what abandoned attempts, or writers that had lost the call, answered after all, by number.
+        verdicts: what the end of abandoned attempts proves, as it was judged then, and what writers that had lost the call
+            answered after all, by number.
         late_at: when abandoned attempts ended after all, by number.
     """
 
@@ -52,7 +54,7 @@ class History:
     summaries: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     takeovers: list[Takeover] = field(default_factory=list)
     sent_until: dict[int, float] = field(default_factory=dict)
-    returned: dict[int, Any] = field(default_factory=dict)
+    verdicts: dict[int, LateVerdict] = field(default_factory=dict)
     late_at: dict[int, float] = field(default_factory=dict)
 
     def sender(self, number: int, owner: str | None) -> str | None:
@@ -114,16 +116,24 @@ def _take(history: History, event: StoredEvent, body: Mapping[str, Any], last: i
                 history.summaries[int(summary["number"])] = summary
         # The call is open, so a success among its events was written by a worker that had lost it: it holds all the same.
         if body.get("result", {}).get("success") is True:
-            history.returned[last] = body["result"].get("data")
+            history.verdicts[last] = LateVerdict("applied", data=body["result"].get("data"))
     elif event.kind == "late":
         number = int(body["attempt"])
         history.late_at[number] = event.at
-        if body["returned"] and "value" in body:
-            history.returned[number] = body["value"]
+        _take_verdict(history, number, body)
     elif event.kind == "claimed":
         history.takeovers.append(Takeover(body.get("from"), str(body["liveness"]), str(body["by"])))
         if "sent_until" in body:
             history.sent_until[last] = float(body["sent_until"])
+
+
+def _take_verdict(history: History, number: int, body: Mapping[str, Any]) -> None:
+    """Take what was judged when the object was at hand; a word that was not judged proves nothing."""
+    effect, known = body.get("effect"), history.verdicts.get(number)
+    if effect == "applied" and body["returned"] and "value" in body:
+        history.verdicts[number] = LateVerdict("applied", data=body["value"])
+    elif effect == "not_applied" and known is None:
+        history.verdicts[number] = LateVerdict("not_applied", body.get("error_type"), "the late result says so")
 
 
 def origin_of(store: Store, request_id: str) -> Origin | None:

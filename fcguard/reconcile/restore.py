@@ -139,9 +139,10 @@ def _leave_unknown(call: Call, history: History, ended: float) -> None:
         for attempt in earlier:  # the next one would not have been started otherwise
             attempt.effect = "not_applied"
     last.effect, last.ended = "unknown", ended
-    for value in history.returned.values():
-        last.late = Late()
-        last.late.returned(value)
+    for attempt in call.attempts:
+        verdict = history.verdicts.get(attempt.number)
+        if verdict is not None:
+            attempt.late = Late.judged(verdict)
     call.failure = last.failure
     if call.prepared.tool.effect == "idempotent_write" and call.prepared.policy.attempts <= last.number:
         # Sending it once more is safe, and the only way to an answer; after that a person is asked.

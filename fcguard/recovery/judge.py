@@ -11,33 +11,53 @@ from fcguard.model.outcome import Signal
 from fcguard.model.secrets import writable
 from fcguard.recovery.classify import Classified, classify_exception, classify_signal
 
-__all__ = ["judge_error", "judge_returned"]
+__all__ = ["Undecided", "judge_error", "judge_returned"]
 
 Classifier = Callable[[Any, Any], Any]
 
 
-def judge_error(call: Call, attempt: Attempt, classifiers: Sequence[Classifier], now: float) -> Failure:
-    """Classify what an attempt raised; an unproved failure of a non-idempotent write is `UNCERTAIN_RESULT`."""
+class Undecided(Exception):
+    """A classifier or `failed_when` failed on the outcome, so nobody can tell what it means."""
+
+
+def judge_error(
+    call: Call, attempt: Attempt, classifiers: Sequence[Classifier], now: float, *, strict: bool = False
+) -> Failure:
+    """Classify what an attempt raised; an unproved failure of a non-idempotent write is `UNCERTAIN_RESULT`.
+
+    Raises:
+        Undecided: with `strict`, if a classifier failed; else it is flagged and the next one asked.
+    """
     error = attempt.error
     assert error is not None, "judge_error is for attempts that raised"
     if isinstance(error, NotEntered):
         never = Classified(error.error_type, "not_sent", str(error), "the function was never entered")
         return _failure(call, attempt, never, type(error.__cause__ or error).__name__)
-    own = _ask(call, error, classifiers)
+    own = _ask(call, error, classifiers, strict)
     found = own if own is not None else classify_exception(error, now=now)
     return _failure(call, attempt, found, type(error).__name__)
 
 
 def judge_returned(
-    call: Call, attempt: Attempt, signal: Signal | None, classifiers: Sequence[Classifier], now: float
+    call: Call,
+    attempt: Attempt,
+    signal: Signal | None,
+    classifiers: Sequence[Classifier],
+    now: float,
+    *,
+    strict: bool = False,
 ) -> Failure | None:
-    """Answer the failure that a returned value means, or None: only declared rules and known shapes make it one."""
+    """Answer the failure that a returned value means, or None: only declared rules and known shapes make it one.
+
+    Raises:
+        Undecided: with `strict`, if a classifier or `failed_when` failed; else it is flagged and left out.
+    """
     tool = call.prepared.tool
-    own = _ask(call, attempt.value, classifiers)
+    own = _ask(call, attempt.value, classifiers, strict)
     if own is not None:
         return _failure(call, attempt, own, None)
     if tool.failed_when is not None:
-        declared = _declared(call, attempt)
+        declared = _declared(call, attempt, strict)
         if declared is not None:
             return declared
     if signal is not None:
@@ -45,13 +65,15 @@ def judge_returned(
     return None
 
 
-def _ask(call: Call, outcome: Any, classifiers: Sequence[Classifier]) -> Classified | None:
+def _ask(call: Call, outcome: Any, classifiers: Sequence[Classifier], strict: bool) -> Classified | None:
     own = call.prepared.tool.classifiers
     for classifier in (*own, *classifiers) if own or classifiers else ():
         try:
             answer = classifier(outcome, call)
         except Exception as error:
             call.flag(f"classifier_failed:{type(error).__name__}")
+            if strict:
+                raise Undecided from error
             continue
         if isinstance(answer, Classified):
             return answer
@@ -60,15 +82,19 @@ def _ask(call: Call, outcome: Any, classifiers: Sequence[Classifier]) -> Classif
             if word in ErrorType.__members__:
                 return Classified(word, "unknown", "", "classified by the tool's own classifier")
             call.flag("classifier_answer_unknown")
+            if strict:
+                raise Undecided
     return None
 
 
-def _declared(call: Call, attempt: Attempt) -> Failure | None:
+def _declared(call: Call, attempt: Attempt, strict: bool) -> Failure | None:
     failed_when = call.prepared.tool.failed_when
     try:
         answer = failed_when(attempt.value)
     except Exception as error:
         call.flag(f"failed_when_raised:{type(error).__name__}")
+        if strict:
+            raise Undecided from error
         return None
     if not answer:
         return None

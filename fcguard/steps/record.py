@@ -17,8 +17,8 @@ from fcguard.model.result import ENVELOPE_FIELDS, ToolResult
 from fcguard.model.secrets import Redactor, writable
 from fcguard.model.states import CallState
 from fcguard.recovery.table import is_retryable
-from fcguard.results import shape
-from fcguard.stores.journal import close_call, watch_late
+from fcguard.steps.late import record_late_results
+from fcguard.stores.journal import close_call
 
 __all__ = ["record_evidence"]
 
@@ -51,9 +51,7 @@ def _conclude(call: Call, published: dict[str, Any], config: Config, io: IO) -> 
     call.result = ToolResult.of(published)
     last = call.attempts[-1] if call.attempts else None
     if last is not None:
-        if last.late is not None and not last.is_restored:
-            most = call.prepared.tool.max_result_chars
-            watch_late(call, last, config.store, io.now, lambda value: shape(value, max_chars=most).data)
+        record_late_results(call, config, io)
         last.value = None  # the ledger may hold on to the call; it need not hold on to the tool's objects
     call.returned = None
 

@@ -17,8 +17,8 @@ from fcguard.model.states import CallState
 from fcguard.model.tool import Fallback
 from fcguard.recovery.backoff import next_pause
 from fcguard.recovery.confirm import ask_confirmation, licence_to_retry, settled_at
-from fcguard.recovery.judge import judge_error, judge_returned
 from fcguard.results import shape
+from fcguard.steps.late import judge_late
 from fcguard.stores.journal import move_call, prepare_call
 
 __all__ = ["recover_call"]
@@ -164,18 +164,14 @@ def _from_late(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
     late = attempt.late
     if late is None or late.is_running:
         return None
-    if late.has_value:
-        attempt.value = late.value
-        shaped = shape(late.value, max_chars=call.prepared.tool.max_result_chars)
-        failure = judge_returned(call, attempt, shaped.failure, config.classifiers, io.now())
-        if failure is None:
-            call.basis, call.returned = "late", late.value
-            return Applied(late.value)
-    else:
-        error, attempt.error = attempt.error, late.error
-        failure = judge_error(call, attempt, config.classifiers, io.now())
-        attempt.error = error
-    return NotApplied(failure.message) if failure.effect == "not_applied" else None
+    verdict = judge_late(call, attempt, late, config, io)
+    if verdict.effect == "applied":
+        call.basis, call.returned, attempt.value = "late", late.value, late.value
+        return Applied(late.value)
+    if verdict.effect != "not_applied":
+        return None
+    attempt.effect, attempt.error_type = "not_applied", verdict.error_type or attempt.error_type
+    return NotApplied(verdict.message)
 
 
 def _was_early(call: Call, asked_at: float) -> bool:

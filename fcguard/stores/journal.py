@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fcguard.errors import StoreClosed, StoreCorrupt, StoreError, StoreUnavailable
 from fcguard.io import IO
-from fcguard.model.call import Attempt, Call, Late
+from fcguard.model.call import Attempt, Call, Late, LateVerdict
 from fcguard.model.context import Environment
 from fcguard.model.failure import ErrorType, Failure, Halt, NextAction
 from fcguard.model.frozen import thaw
@@ -295,7 +295,7 @@ async def _commit_ending(call: Call, command: Enter | Move, store: Store, io: IO
 
 
 def watch_late(
-    call: Call, attempt: Attempt, store: Store, now: Callable[[], float], to_json: Callable[[Any], Any]
+    call: Call, attempt: Attempt, store: Store, now: Callable[[], float], judge: Callable[[], LateVerdict]
 ) -> None:
     """Have the outcome of an abandoned function appended to the ledger when it ends after all.
 
@@ -304,7 +304,7 @@ def watch_late(
         attempt: the abandoned attempt.
         store: the ledger.
         now: the wall clock in seconds.
-        to_json: turns what the function returned into JSON values; never raises.
+        judge: says what the end of the function proves; called once it has ended; never raises.
     """
     late = attempt.late
     if late is None or call.ledger_version is None:
@@ -312,11 +312,15 @@ def watch_late(
     request_id, redactor = call.request_id, call.redactor
 
     def record(ended: Late) -> None:
+        verdict = judge()
         payload: dict[str, Any] = {"request_id": request_id, "attempt": attempt.number, "returned": ended.has_value}
+        payload["effect"] = verdict.effect
+        if verdict.error_type is not None:
+            payload["error_type"] = verdict.error_type
         if ended.error is not None:
             payload["error"] = type(ended.error).__name__
         else:
-            payload["value"] = redactor.value(to_json(ended.value))
+            payload["value"] = redactor.value(verdict.data)
         with suppress(Exception):  # this is the abandoned thread: there is nobody to tell
             store.submit(Note(request_id, Event("late", now(), payload)), _ignore)
 

@@ -353,8 +353,8 @@ def test_a_call_that_others_work_on_while_it_is_waited_for_is_theirs(world: Worl
 
 def test_what_an_abandoned_function_returned_is_consulted_first(world: World) -> None:
     request_id = world.crash(applied=True)
-    note = Event("late", 1.0, {"request_id": request_id, "attempt": 1, "returned": True, "value": {"order": 7}})
-    ask(world.store, Note(request_id, note))
+    body = {"attempt": 1, "returned": True, "effect": "applied", "value": {"order": 7}}
+    ask(world.store, Note(request_id, Event("late", 1.0, {"request_id": request_id, **body})))
     call = world.recover_one(world.guard())
     assert (call.did, world.confirmed) == ("late", [])
     row = world.store.get(request_id)
@@ -362,7 +362,16 @@ def test_what_an_abandoned_function_returned_is_consulted_first(world: World) ->
     assert world.kinds(request_id).count("late") == 1
 
 
-@pytest.mark.parametrize("body", [{"returned": False, "error": "OSError"}, {"returned": True}])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"returned": False, "error": "OSError"},
+        {"returned": True},
+        {"returned": True, "effect": "applied"},
+        {"returned": True, "value": {"order": 7}},  # nobody judged it
+        {"returned": True, "value": {"ok": False}, "effect": "unknown", "error_type": "TOOL_ERROR"},
+    ],
+)
 def test_a_late_word_that_proves_nothing_is_no_answer(world: World, body: dict[str, Any]) -> None:
     request_id = world.crash(applied=True)
     ask(world.store, Note(request_id, Event("late", 1.0, {"request_id": request_id, "attempt": 1, **body})))
