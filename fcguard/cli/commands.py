@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from fcguard.cli import calls, evaluation, integrity, repair, suites, traces
+from fcguard.cli import approvals, calls, evaluation, integrity, repair, suites, traces
 
 __all__ = ["make_app"]
 
@@ -23,6 +23,6 @@ def make_app() -> typer.Typer:
     app = typer.Typer(
         help=_HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
     )
-    for group in (calls, integrity, repair, traces, evaluation, suites):
+    for group in (calls, integrity, repair, approvals, traces, evaluation, suites):
         group.add_to(app)
     return app
