@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -54,10 +53,9 @@ def test_the_code_of_the_page_runs(
 ) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    call = {"tool": "search", "args": {"query": "vat"}, "status": "success"}
-    (tmp_path / "trace.jsonl").write_text(json.dumps({"task_id": "lured_by_name", "calls": [call]}) + "\n", "utf-8")
-    with pytest.raises(SystemExit) as ended:
-        exec(block, {})
-    assert ended.value.code == 3, "one trial does not decide"
-    assert (tmp_path / "report.html").stat().st_size > 1_000_000
-    assert "gate: inconclusive" in capsys.readouterr().out
+    for trials, code, said in ((3, 0, "gate: pass"), (1, 3, "gate: inconclusive")):
+        with pytest.raises(SystemExit) as ended:
+            exec(block.replace("range(3)", f"range({trials})"), {})
+        assert ended.value.code == code
+        assert (tmp_path / "report.html").stat().st_size > 1_000_000
+        assert said in capsys.readouterr().out
