@@ -212,7 +212,7 @@ def test_any_failure_is_a_whole_envelope(shared: Any, error: type[Exception], te
     arguments=JSON | st.binary(max_size=20) | ANY_TEXT,
     name=st.sampled_from(["read", "write", "functions.read"]) | ANY_TEXT | JSON,
     code=st.none() | st.sampled_from(list(ErrorType)) | st.from_regex(r"[A-Z][A-Z_]{0,30}", fullmatch=True),
-    text=ANY_TEXT.filter(bool),
+    text=ANY_TEXT.filter(str.strip),
     reason=st.sampled_from([None, "stop", "length"]),
 )
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Literal
@@ -20,6 +21,9 @@ __all__ = [
     "Violation",
     "class_of",
 ]
+
+_CODE: Final = re.compile(r"[A-Z][A-Z0-9_.:-]{0,127}").fullmatch
+_WORD: Final = re.compile(r"[a-z][a-z0-9_]{0,63}").fullmatch
 
 Effect = Literal["read", "idempotent_write", "write", "destructive"]
 """What a tool does to the world. Undeclared means `write`: not idempotent."""
@@ -197,6 +201,19 @@ class Violation:
     failure_class: FailureClass | None = None
     retry_after: float | None = None
     problems: tuple[Problem, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what a caller could not act on.
+
+        Raises:
+            ValueError: `code`, `message` or `next_action` is not what the attributes say.
+        """
+        if not isinstance(self.code, str) or not _CODE(self.code):
+            raise ValueError(f"code={self.code!r} must be upper case, e.g. 'ORDER_NOT_PAID'")
+        if not isinstance(self.message, str) or not self.message.strip():
+            raise ValueError(f"message={self.message!r} must say why")
+        if self.next_action is not None and not (isinstance(self.next_action, str) and _WORD(self.next_action)):
+            raise ValueError(f"next_action={self.next_action!r} must be a snake_case word, e.g. 'ask_user'")
 
 
 @dataclass(frozen=True, slots=True)

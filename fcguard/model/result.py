@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from fcguard.errors import ToolCallFailed
 from fcguard.model.evidence import Evidence
 from fcguard.model.failure import EffectState, FailureClass, Problem
-from fcguard.model.secrets import Redactor
+from fcguard.model.secrets import Redactor, writable
 
 __all__ = ["ENVELOPE_FIELDS", "OutcomeBasis", "ToolResult"]
 
@@ -139,20 +139,30 @@ class ToolResult(Generic[T]):
         """Answer the envelope as a dict in the published order.
 
         Args:
-            mode: `json` gives JSON values only; `python` keeps enums and evidence objects.
+            mode: `json` gives JSON values only, lone surrogates spelt out (UTF-8 cannot hold them); `python` keeps enums and
+                evidence objects.
         """
+        if mode == "json":
+            return _spelt(self._json_form())  # type: ignore[no-any-return]
+        fields = self.__dict__
+        return {name: fields[name] for name in ENVELOPE_FIELDS}
+
+    def _json_form(self) -> dict[str, Any]:
         fields = self.__dict__
         dumped = {name: fields[name] for name in ENVELOPE_FIELDS}
-        if mode == "json":
-            dumped["evidence"] = [item.model_dump() for item in self.evidence]
-            dumped["failure_class"] = None if self.failure_class is None else self.failure_class.value
-            if self.normalized_args is not None:
-                dumped["normalized_args"] = dict(self.normalized_args)
+        dumped["evidence"] = [item.model_dump() for item in self.evidence]
+        dumped["failure_class"] = None if self.failure_class is None else self.failure_class.value
+        if self.normalized_args is not None:
+            dumped["normalized_args"] = dict(self.normalized_args)
         return dumped
 
     def model_dump_json(self, *, indent: int | None = None) -> str:
         """Answer the envelope as strict JSON text in the published order."""
-        return json.dumps(self.model_dump(mode="json"), ensure_ascii=False, allow_nan=False, indent=indent)
+        form = self._json_form()
+        text = json.dumps(form, ensure_ascii=False, allow_nan=False, indent=indent)
+        if writable(text) != text:
+            text = json.dumps(_spelt(form), ensure_ascii=False, allow_nan=False, indent=indent)
+        return text
 
     def for_model(self, *, max_chars: int = 4000) -> str:
         """Answer a short text for the model: reason and next action first, then the data.
@@ -211,4 +221,15 @@ def _cut(content: dict[str, Any], name: str, value: str, max_chars: int, *, end:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)
+    return writable(json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str))
+
+
+def _spelt(value: Any) -> Any:
+    """Answer a JSON value with the lone surrogates of its texts spelt out."""
+    if isinstance(value, str):
+        return writable(value)
+    if isinstance(value, Mapping):
+        return {_spelt(name): _spelt(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_spelt(item) for item in value]
+    return value
