@@ -129,6 +129,10 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     ),
     "business_key": (lambda value: value is None or (value != () and _are_texts(value)), "must name parameters"),
     "idempotency_key": (lambda value: _is_flag(value) or _is_text(value), "must be True, or the name of a parameter"),
+    "idempotency_lifetime": (
+        lambda value: value is None or (_is_amount(value) and value > 0),
+        "must be seconds above 0; None if the server remembers keys for ever",
+    ),
     "conditional": (_is_flag, "must be True or False"),
     "classifiers": (_are_functions, "must be callables (exception_or_result, call) -> ErrorType | None"),
     "failed_when": (_is_callable_or_none, "must be a callable (result) -> falsy | True | str | Violation"),

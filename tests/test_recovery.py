@@ -231,6 +231,28 @@ def test_the_late_result_of_an_abandoned_thread_is_consulted_first(guard: Guard,
     assert (len(asked), len(script.effects)) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("age", "lifetime", "attempts"), [(90_000.0, 86_400.0, 1), (10.0, 86_400.0, 2), (90_000.0, None, 2)]
+)
+@pytest.mark.parametrize("confirm", [None, lambda call: NotApplied()])
+def test_a_key_that_the_server_has_forgotten_is_no_licence(
+    guard: Guard, mode: Mode, clock: FakeClock, confirm: Any, age: float, lifetime: float | None, attempts: int
+) -> None:
+    def old(outcome: Any, call: Any) -> None:
+        if len(script.calls) == 1:
+            clock.advance(age)  # the first attempt took this long
+
+    script = Script(TimeoutError(), "sent again")
+    options: dict[str, Any] = {"idempotency_key": True, "idempotency_lifetime": lifetime, "classifiers": (old,)}
+    add(guard, mode, script, confirm=confirm, **options)
+    with guard.task("pay"):
+        result = mode.call(guard, "tool", {})
+    assert (len(script.calls), result.success) == (attempts, attempts == 2)
+    if attempts == 1:
+        assert (result.effect, state_of(guard, result)) == ("unknown", CallState.PARKED)
+        assert confirm is None or "older than the server remembers it" in result.message
+
+
 class WatchedClock(FakeClock):
     """Lets something happen at the end of a sleep."""
 

@@ -74,6 +74,7 @@ class ToolOptions(TypedDict, total=False):
     settle: float | None
     business_key: Sequence[str] | None
     idempotency_key: bool | str
+    idempotency_lifetime: float | None
     conditional: bool
     fallback: Sequence[str | Fallback]
     rules: Sequence[Rule]
@@ -107,7 +108,8 @@ class Tool:
         version: version of the tool's behaviour; part of keys and evidence.
         effect: `read`, `idempotent_write`, `write` (default: not idempotent) or `destructive`.
         tags: free labels for rules.
-        timeout: seconds for one attempt; None: no limit.
+        timeout: seconds for one attempt; None: no limit. An async tool is cancelled then, and waited for: one that cleans up
+            slowly, or ignores it, takes longer.
         retry: a `Retry`, a number of attempts, or None for the default (3; 2 for a non-idempotent write).
         confirm: says whether the effect of an uncertain write is in the system; `(call) -> Applied | AppliedByOther | NotApplied
             | Inconclusive`, or a `ConfirmBy`.
@@ -115,6 +117,8 @@ class Tool:
         business_key: the parameters that identify the effect; None: all of them.
         idempotency_key: the server removes duplicates by key: True (the tool reads it from `CallInfo`), or the name of the
             parameter that receives it (hidden from the model).
+        idempotency_lifetime: seconds for which the server remembers a key, counted from the first attempt; a call that is older
+            is not sent again on the strength of its key, also after a crash. None: for ever.
         conditional: the write has a condition that makes a second one harmless (If-Match, compare and set).
         fallback: tools that answer when this one cannot.
         rules: business rules `(call) -> None | Violation`.
@@ -150,6 +154,7 @@ class Tool:
     settle: float | None = None
     business_key: tuple[str, ...] | None = None
     idempotency_key: bool | str = False
+    idempotency_lifetime: float | None = 86_400.0
     conditional: bool = False
     fallback: tuple[str | Fallback, ...] = ()
     rules: tuple[Rule, ...] = ()

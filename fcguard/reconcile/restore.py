@@ -68,7 +68,7 @@ def restore_call(row: StoredCall, history: History, prepared: Prepared, io: IO, 
     if row.attempt:
         call.verdict = Verdict(tuple(history.opening.get("passed", ())), approval=history.opening.get("approval"))
         call.attempts = [_attempt(number, row, history, prepared) for number in range(1, row.attempt + 1)]
-        _leave_unknown(call, history, sent_until - now + io.monotonic())
+        _leave_unknown(call, history, sent_until - now + io.monotonic(), now)
     else:  # it is checked again like any other call, but for what the host filled in
         shown = {name: thaw(value) for name, value in arguments.items() if name not in tool.hidden}
         call.normalized = prepared.schema.normalize(shown, effect=tool.effect)
@@ -133,9 +133,9 @@ def _attempt(number: int, row: StoredCall, history: History, prepared: Prepared)
     return attempt
 
 
-def _leave_unknown(call: Call, history: History, ended: float) -> None:
+def _leave_unknown(call: Call, history: History, ended: float, now: float) -> None:
     *earlier, last = call.attempts
-    if licence_to_retry(call) == "settle":
+    if licence_to_retry(call, now) == "settle":
         for attempt in earlier:  # the next one would not have been started otherwise
             attempt.effect = "not_applied"
     last.effect, last.ended = "unknown", ended

@@ -12,7 +12,7 @@ from fcguard.model.call import Attempt, Call
 from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, Inconclusive, NotApplied
 from fcguard.model.tool import ConfirmBy
 
-__all__ = ["CONFIRMING", "ask_confirmation", "licence_to_retry", "settled_at"]
+__all__ = ["CONFIRMING", "ask_confirmation", "has_old_key", "licence_to_retry", "settled_at"]
 
 CONFIRMING: Final[ContextVar[Call | None]] = ContextVar("fcguard_confirming", default=None)
 """The write that is being confirmed; calls made meanwhile are its recorded child calls."""
@@ -71,16 +71,30 @@ async def _by_tool(call: Call, confirm: ConfirmBy, child: Any, io: IO) -> Confir
     return Inconclusive(f"what {confirm.tool} answered does not tell")
 
 
-def licence_to_retry(call: Call) -> str | None:
-    """Answer what makes a second send of this write safe after a confirmation said *not applied*; None if nothing does."""
+def licence_to_retry(call: Call, now: float) -> str | None:
+    """Answer what makes a second send of this write safe after a confirmation said *not applied*; None if nothing does.
+
+    Args:
+        call: the call.
+        now: wall clock in seconds; a server that removes duplicates has forgotten a key that is older than its lifetime.
+    """
     tool = call.prepared.tool
     if tool.effect == "idempotent_write":
         return "idempotent"
-    if tool.idempotency_key:
+    if tool.idempotency_key and not has_old_key(call, now):
         return "idempotency_key"
     if tool.conditional:
         return "conditional"
     return "settle" if tool.settle is not None else None
+
+
+def has_old_key(call: Call, now: float) -> bool:
+    """Answer whether the first attempt was made longer ago than a server remembers its idempotency key."""
+    tool = call.prepared.tool
+    if not tool.idempotency_key or tool.idempotency_lifetime is None:
+        return False
+    first = call.attempts[0].started_at if call.attempts else call.started_at
+    return bool(now - first > tool.idempotency_lifetime)
 
 
 def settled_at(call: Call) -> float:

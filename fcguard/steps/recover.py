@@ -16,7 +16,7 @@ from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, NotAppl
 from fcguard.model.states import CallState
 from fcguard.model.tool import Fallback
 from fcguard.recovery.backoff import next_pause
-from fcguard.recovery.confirm import ask_confirmation, licence_to_retry, settled_at
+from fcguard.recovery.confirm import ask_confirmation, has_old_key, licence_to_retry, settled_at
 from fcguard.results import shape
 from fcguard.steps.late import judge_late
 from fcguard.stores.journal import move_call, prepare_call
@@ -97,7 +97,7 @@ async def _act(call: Call, failure: Failure, is_halted: bool, config: Config, io
 
 
 async def _retry(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
-    if _must_not_be_sent_again(call):
+    if _must_not_be_sent_again(call, io.now()):
         return _Then.NEXT
     pause = next_pause(call, call.prepared.policy, io.monotonic(), failure.retry_after)
     if pause is None:
@@ -118,7 +118,7 @@ async def _confirm(call: Call, failure: Failure, config: Config, io: IO) -> _The
     await move_call(call, CallState.CONFIRMING, "confirming", {"attempt": attempt.number}, config.store, io)
     asked_at = io.monotonic()
     answer = await _ask(call, attempt, config, io)
-    if isinstance(answer, NotApplied) and _was_early(call, asked_at):
+    if isinstance(answer, NotApplied) and _was_early(call, asked_at, io.now()):
         answer = await _ask_when_settled(call, attempt, config, io)
     then = _take(call, attempt, failure, answer, config, io)
     words = {_Then.AGAIN: "not_applied", _Then.DONE: "applied", _Then.NEXT: "inconclusive"}
@@ -141,7 +141,7 @@ async def _ask(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
     if isinstance(answer, NotApplied) and any(one.effect == "unknown" for one in call.attempts if one is not attempt):
         answer = None  # only the last attempt is known not to have been applied
     source = "late result"
-    if answer is None and call.prepared.tool.confirm is None and _asks_by_repeating(call):
+    if answer is None and call.prepared.tool.confirm is None and _asks_by_repeating(call, io.now()):
         answer, source = NotApplied("not asked: the repeat cannot be applied twice"), "licence"
     if answer is None:
         source = "confirm"
@@ -154,10 +154,10 @@ async def _ask(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
     return answer
 
 
-def _asks_by_repeating(call: Call) -> bool:
+def _asks_by_repeating(call: Call, now: float) -> bool:
     if call.prepared.tool.effect == "destructive":
         return False
-    return call.unsendable is None and licence_to_retry(call) in _ASKS_BY_REPEATING
+    return call.unsendable is None and licence_to_retry(call, now) in _ASKS_BY_REPEATING
 
 
 def _from_late(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirmation | None:
@@ -174,9 +174,9 @@ def _from_late(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
     return NotApplied(verdict.message)
 
 
-def _was_early(call: Call, asked_at: float) -> bool:
+def _was_early(call: Call, asked_at: float, now: float) -> bool:
     """Answer whether the settle window decides, and was not over when the state was read."""
-    if licence_to_retry(call) != "settle" or call.unsendable is not None:
+    if licence_to_retry(call, now) != "settle" or call.unsendable is not None:
         return False
     return _is_running(call) or asked_at < settled_at(call)
 
@@ -232,16 +232,17 @@ def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, 
     if call.unsendable is not None:
         _park(call, failure, f"The effect is not there, and it cannot be sent again from here: {call.unsendable}.")
         return _Then.NEXT
-    licence = licence_to_retry(call)
+    licence = licence_to_retry(call, io.now())
     if isinstance(answer, _Unsettled):
         _park(call, failure, f"The effect is not there yet, but {answer.message}.")
         return _Then.NEXT
     if licence is None:
-        _park(
-            call,
-            failure,
-            "The effect is not there yet, but a sent request may still land; the tool declares nothing that makes a repeat safe.",
+        why = (
+            "its idempotency key is older than the server remembers it"
+            if has_old_key(call, io.now())
+            else "the tool declares nothing that makes a repeat safe"
         )
+        _park(call, failure, f"The effect is not there yet, but a sent request may still land; {why}.")
         return _Then.NEXT
     is_proved = licence == "settle"
     if is_proved:
@@ -309,7 +310,7 @@ def _proved_not_applied(failure: Failure, attempt: Attempt) -> Failure:
 
 async def _wait(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
     tool = call.prepared.tool
-    if tool.ready is None or call.waits >= _MOST_WAITS or _must_not_be_sent_again(call):
+    if tool.ready is None or call.waits >= _MOST_WAITS or _must_not_be_sent_again(call, io.now()):
         return _Then.NEXT
     config.observer.recovery_started(call, "wait")
     call.waits += 1
@@ -332,7 +333,7 @@ async def _wait(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
 
 async def _switch(call: Call, failure: Failure, config: Config, io: IO) -> _Then:
     environment = call.context.environment
-    if environment is None or not environment.alternatives or _must_not_be_sent_again(call):
+    if environment is None or not environment.alternatives or _must_not_be_sent_again(call, io.now()):
         return _Then.NEXT
     if call.ledger_version is not None:  # its row and its keys belong to the environment that it was sent to
         return _Then.NEXT
@@ -348,12 +349,12 @@ async def _switch(call: Call, failure: Failure, config: Config, io: IO) -> _Then
     return _Then.AGAIN
 
 
-def _must_not_be_sent_again(call: Call) -> bool:
+def _must_not_be_sent_again(call: Call, now: float) -> bool:
     """Answer whether a repeat could do harm, whatever a table says: it only ever comes after a confirmation, if at all."""
     effect = call.prepared.tool.effect
     if effect in ("read", "idempotent_write") or not call.attempts:
         return False
-    return effect == "destructive" or (_may_be_applied(call) and not _asks_by_repeating(call))
+    return effect == "destructive" or (_may_be_applied(call) and not _asks_by_repeating(call, now))
 
 
 def _may_be_applied(call: Call) -> bool:

@@ -348,6 +348,16 @@ def test_a_call_that_others_work_on_while_it_is_waited_for_is_theirs(world: Worl
     assert (call.did, len(world.sent)) == ("taken_over", 1)
 
 
+@pytest.mark.parametrize(("age", "did", "sent"), [(3_600.0, "returned", 2), (7 * 86_400.0, "parked", 1)])
+def test_a_write_is_sent_again_by_its_key_only_while_the_server_remembers_it(
+    world: World, age: float, did: str, sent: int
+) -> None:
+    world.crash(applied=False, idempotency_key=True, confirm=None)
+    world.clock.advance(age)
+    assert world.recover_one(world.guard(idempotency_key=True, confirm=None)).did == did
+    assert len(world.sent) == sent
+
+
 # -- what came in meanwhile --------------------------------------------------------------------------------------------
 
 
