@@ -138,7 +138,7 @@ class LogObserver:
 
 def is_quiet(level: int) -> bool:
     """Answer, at the cost of one look-up, whether nobody can want a line of this level; False: it has to be found out."""
-    return "structlog" not in sys.modules and not LOGGER.isEnabledFor(level)
+    return not LOGGER.isEnabledFor(level) and ("structlog" not in sys.modules or _host() is None)
 
 
 def _host() -> Any:

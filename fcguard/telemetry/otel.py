@@ -152,9 +152,9 @@ class OtelObserver:
             if tracer is None:
                 if call.observed is not None:
                     call.observed = None
-                current = get_current_span()
-                if current is not INVALID_SPAN:
-                    name_call(call, current.get_span_context())
+                context = get_current()
+                if context:  # a host without an SDK may still carry ids that it received
+                    name_call(call, get_current_span(context).get_span_context())
                 return
             origin, call.observed = call.observed, None
             self._open(call, tracer, origin)

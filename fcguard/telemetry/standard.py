@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from logging import DEBUG
+from logging import DEBUG, INFO
 from typing import TYPE_CHECKING
 
+from fcguard.model.call import UNFILLED
 from fcguard.telemetry.log import LogObserver, is_quiet
 from fcguard.telemetry.otel import OtelObserver
 
@@ -55,7 +56,9 @@ class StandardObserver:
 
     def call_ended(self, call: Call) -> None:
         """Write the line, then close the span."""
-        self.log.call_ended(call)
+        # In most processes nobody wants to hear of a success, and that is soon known.
+        if call.failure is not None or call.result is UNFILLED or not is_quiet(INFO):
+            self.log.call_ended(call)
         self.otel.call_ended(call)
 
     def attempt_ended(self, call: Call, attempt: Attempt) -> None:
