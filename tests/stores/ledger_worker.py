@@ -1,6 +1,6 @@
 """A process that writes to a ledger and prints the id of every acknowledged record; the tests kill it.
 
-Usage: python ledger_worker.py URL PREFIX CALLS [--threads N] [--kind enter|write] [--task TASK] [--schema S]
+Usage: python ledger_worker.py URL PREFIX CALLS [--threads N] [--kind enter|write|open] [--stay] [--task TASK] [--schema S]
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ def say(line: str) -> None:
 def work(store: Any, options: argparse.Namespace, thread: int) -> None:
     for number in range(options.calls):
         request_id = f"fc-{options.prefix}-{thread}-{number:06d}"
-        effect = "write" if options.kind == "write" else "read"
+        effect = "read" if options.kind == "enter" else "write"
         identity = Identity(request_id, options.task or f"task-{options.prefix}", "tool", "1", effect)
-        if options.kind == "write":
+        if options.kind in {"write", "open"}:
             opened = Event("opened", time.time(), {"n": number})
             answer = ask(store, Open(identity, CallState.STARTED, 1, opened, 0.0), 120)
             assert answer == Accepted(1), answer
             say(f"opened {request_id}")
+            if options.kind == "open":
+                continue
             ended = Event("outcome", time.time(), {"n": number})
             answer = ask(store, Move(request_id, 1, CallState.SUCCEEDED, 1, ended, {"data": number}), 120)
         else:
@@ -64,6 +66,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kind", default="enter")
     parser.add_argument("--task")
+    parser.add_argument("--stay", action="store_true")
     parser.add_argument("--schema", default="fcguard")
     options = parser.parse_args()
     store = make_store(options.url, options.schema)
@@ -72,6 +75,9 @@ def main() -> None:
         thread.start()
     for thread in threads:
         thread.join()
+    if options.stay:
+        say("staying")
+        sys.stdin.read()
     store.close()
     say("finished")
 

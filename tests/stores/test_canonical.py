@@ -11,7 +11,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fcguard.errors import StoreError
@@ -45,11 +45,13 @@ values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(values)
 def test_what_is_encoded_is_decoded(value: object) -> None:
     assert decode(encode(value)) == value
 
 
+@settings(deadline=None)
 @given(values)
 def test_the_bytes_are_sorted_compact_json(value: object) -> None:
     data = encode(value)
@@ -58,6 +60,7 @@ def test_the_bytes_are_sorted_compact_json(value: object) -> None:
     assert data == again.encode("utf-8", "backslashreplace")
 
 
+@settings(deadline=None)
 @given(values)
 def test_no_reader_of_doubles_loses_an_integer(value: object) -> None:
     def check(item: object) -> None:
@@ -73,6 +76,7 @@ def test_no_reader_of_doubles_loses_an_integer(value: object) -> None:
     check(json.loads(encode(value)))
 
 
+@settings(deadline=None)
 @given(st.dictionaries(_texts, st.integers(), min_size=2, max_size=6))
 def test_the_order_of_keys_does_not_matter(value: dict[str, int]) -> None:
     assert encode(value) == encode(dict(reversed(value.items())))

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fcguard.model.states import CallState
@@ -58,6 +58,7 @@ def test_nothing_verifies() -> None:
     assert verify([]).ok
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_flipped_bit_is_found_where_it_is(data: st.DataObject) -> None:
     events = _events()
@@ -118,6 +119,7 @@ def test_a_chain_written_anew_shows_against_the_heads() -> None:
     assert _first_bad(forged, [head for head in heads if head.task_id == "other"]) == ("other", 3)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 5), st.integers(0, 5))
 def test_swapped_events_are_found(first: int, second: int) -> None:
     events = [event for event in _events() if event.task_id == "task"]
@@ -126,6 +128,7 @@ def test_swapped_events_are_found(first: int, second: int) -> None:
     assert _first_bad(events) == expected
 
 
+@settings(deadline=None)
 @given(st.integers(0, 5), st.integers(0, 5))
 def test_swapped_contents_are_found(first: int, second: int) -> None:
     events = [event for event in _events() if event.task_id == "task"]

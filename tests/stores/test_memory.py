@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fcguard.errors import ConfigurationError, StoreError
@@ -143,6 +143,7 @@ _commands = st.lists(
 )
 
 
+@settings(deadline=None)  # it opens a file on the disk
 @given(commands=_commands)
 def test_it_answers_and_holds_what_the_durable_ledger_does(
     tmp_path_factory: pytest.TempPathFactory, commands: list[Any]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fcguard.errors import StoreError, StoreUnavailable
@@ -44,6 +44,7 @@ def _drain(spool: Spool, store: Any) -> Any:
     return spool.drain(write, lambda request_id: store.events(request_id=request_id))
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.text(st.characters(exclude_categories=("Cs",)), max_size=5).filter("fc".__ne__), values, max_size=3
