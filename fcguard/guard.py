@@ -97,8 +97,8 @@ class Guard(Declaring, Recovering):
         worker_threads: int = 128,
         clock: Clock | None = None,
     ) -> None:
-        if worker_threads < 1:
-            raise ConfigurationError(f"worker_threads={worker_threads!r} must be at least 1")
+        if type(worker_threads) is not int or worker_threads < 1:
+            raise ConfigurationError(f"worker_threads={worker_threads!r} must be a whole number above 0")
         clock = clock if clock is not None else SystemClock()
         self._wall, self._clock = clock.now, clock.monotonic
         self._tools = Toolbox(tuple(prefixes))

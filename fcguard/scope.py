@@ -83,12 +83,12 @@ def check_context(context: Any) -> None:
 class TaskScope:
     """A task that is entered with `with` (also inside async code); once."""
 
-    __slots__ = ("_clock", "_context", "_is_left", "_token")
+    __slots__ = ("_clock", "_context", "_task", "_token")
 
     def __init__(self, context: TaskContext, clock: Callable[[], float]) -> None:
         self._context, self._clock = context, clock
         self._token: Any = None
-        self._is_left = False
+        self._task: Task | None = None
 
     @property
     def context(self) -> TaskContext:
@@ -98,25 +98,30 @@ class TaskScope:
     def __enter__(self) -> Task:
         if self._token is not None:
             raise TaskError("this guard.task(...) was entered already; open a new one")
-        task = Task(self._context, self._clock(), token_hex(8))
+        task = self._task = Task(self._context, self._clock(), token_hex(8), CURRENT_TASK.get())
         self._token = CURRENT_TASK.set(task)
         return task
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._token is None or self._is_left:
+        task = self._task
+        if task is None or task.is_left:
             raise TaskError("this guard.task(...) was left without being entered")
-        token, self._is_left = self._token, True
-        current = CURRENT_TASK.get()
-        if current is not None and current.context is not self._context:
+        task.is_left = True
+        if CURRENT_TASK.get() not in (None, task):
             raise TaskError("guard.task(...) must be left in order: the task entered last is left first")
         try:
-            CURRENT_TASK.reset(token)
+            CURRENT_TASK.reset(self._token)
         except ValueError:
             raise TaskError(
                 "guard.task(...) must be left where it was entered: in the same thread or asyncio task"
             ) from None
+        outer = task.outer
+        while outer is not None and outer.is_left:  # it was left before its time: calls must not go on in it
+            outer = outer.outer
+        if outer is not task.outer:
+            CURRENT_TASK.set(outer)
 
 
 def next_step(task: Task | None, context: TaskContext | None) -> int | None:

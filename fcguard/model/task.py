@@ -22,13 +22,18 @@ class Task:
         cost: summed cost of the attempts, in the tools' unit.
         step: number of the last step taken.
         entry: tells this entering of the task from every other one; empty where the context is given call by call.
+        outer: the task in which this one was entered; None: none.
+        is_left: whether its `with` block has ended.
         memory: notes that rules and constraints keep for the length of the task, keyed by the object that keeps them.
     """
 
-    __slots__ = ("_steps", "attempts", "calls", "context", "cost", "entry", "memory", "started", "step")
+    __slots__ = (
+        "_steps", "attempts", "calls", "context", "cost", "entry", "is_left", "memory", "outer", "started", "step",
+    )  # fmt: skip
 
-    def __init__(self, context: TaskContext, started: float, entry: str = "") -> None:
-        self.context, self.started, self.entry = context, started, entry
+    def __init__(self, context: TaskContext, started: float, entry: str = "", outer: Task | None = None) -> None:
+        self.context, self.started, self.entry, self.outer = context, started, entry, outer
+        self.is_left = False
         self.calls = self.attempts = 0
         self.cost = 0.0
         self.step = 0
