@@ -221,7 +221,11 @@ async def close_call(call: Call, state: CallState, record: Callable[[], dict[str
     if call.ledger_version is None:
         task_id = call.context.task_id or NO_TASK
         whole = WholeCall(call, record, now)
-        await _commit_ending(call, Enter.later(call.request_id, task_id, state, len(call.attempts), whole), store, io)
+        enter = Enter.later(call.request_id, task_id, state, len(call.attempts), whole)
+        try:
+            await io.commit(store, enter)
+        except StoreError as error:
+            await _commit_otherwise(call, enter, error, store, io)
         return
     result = record()
     event = Event(
@@ -229,21 +233,20 @@ async def close_call(call: Call, state: CallState, record: Callable[[], dict[str
         now,
         {**ending_of(call, {"request_id": call.request_id}), "result": result},
     )
-    answer = await _commit_ending(
-        call,
-        Move(
-            call.request_id,
-            call.ledger_version,
-            state,
-            max(len(call.attempts), call.ledger_attempt),
-            event,
-            result,
-            next_at=_next_at(call, state, now),
-            settle_until=_settle_until(call, state, now),
-        ),
-        store,
-        io,
+    move = Move(
+        call.request_id,
+        call.ledger_version,
+        state,
+        max(len(call.attempts), call.ledger_attempt),
+        event,
+        result,
+        next_at=_next_at(call, state, now),
+        settle_until=_settle_until(call, state, now),
     )
+    try:
+        answer = await io.commit(store, move)
+    except StoreError as error:
+        answer = await _commit_otherwise(call, move, error, store, io)
     if isinstance(answer, Accepted):
         call.ledger_version, call.ledger_state = answer.version, state
     elif isinstance(answer, Stale):
@@ -264,17 +267,20 @@ def _settle_until(call: Call, state: CallState, now: float) -> float | None:
     return now + settle
 
 
-async def _commit_ending(call: Call, command: Enter | Move, store: Store, io: IO) -> Any:
-    """Commit what ends a call; what the ledger cannot take now is kept in its spool, to be written later.
+async def _commit_otherwise(call: Call, command: Enter | Move, failed: StoreError, store: Store, io: IO) -> Any:
+    """Withdraw an intent that is in doubt; else keep what the ledger cannot take now in its spool, to be written later.
+
+    Args:
+        call: the call.
+        command: ends the call; the ledger did not take it.
+        failed: why not.
+        store: the ledger.
+        io: commits.
 
     Raises:
         StoreError: it is not in the ledger yet.
     """
     commands = [command]
-    try:
-        return await io.commit(store, command)
-    except StoreError as error:
-        failed = error
     if call.is_in_doubt and isinstance(command, Enter):
         # The intent may be in the ledger after all. Nothing was sent, so it is withdrawn, in the words of the refusal: then
         # whichever of the two the ledger takes, it knows the other one when it comes.

@@ -252,7 +252,7 @@ class MemoryStore:
         finished[request_id] = (chain.seq, command)
         self._order.append(request_id)
         if len(self._order) > self._max_calls:
-            self._evict()
+            self._forget(self._order.popleft())
         return _ACCEPTED
 
     def _refusal(self, command: Command) -> StoreError:
@@ -327,7 +327,7 @@ class MemoryStore:
         self._open.pop(request_id, None)
         self._order.append(request_id)
         if len(self._order) > self._max_calls:
-            self._evict()
+            self._forget(self._order.popleft())
 
     def _release(self, row: Row, *, leaving: bool = False) -> None:
         identity = row.identity
@@ -347,9 +347,6 @@ class MemoryStore:
         chain.seq += 1
         chain.held += 1
         return chain.seq
-
-    def _evict(self) -> None:
-        self._forget(self._order.popleft())
 
     def _forget(self, request_id: str) -> None:
         kept = self._finished.pop(request_id)
