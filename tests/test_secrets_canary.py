@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from fcguard import Applied, Guard, Inconclusive, Intent, MemoryStore, NotApplied, SQLiteStore, Tool, Violation
+from fcguard import Applied, Goal, Guard, Inconclusive, Intent, MemoryStore, NotApplied, SQLiteStore, Tool, Violation
 from tests.conftest import ANY_OBJECT
 
 CANARY = "c4n4ry-7f3e9a1b5d"
@@ -263,3 +263,58 @@ def test_short_secrets_do_not_black_out_everything(tmp_path: Path) -> None:
     with Guard(store=MemoryStore(), evidence_dir=tmp_path) as guard:
         guard.tool(fn, name="tool", effect="read")
         assert "a1 is in the text" in guard.call("tool", {"pin": "a1", "text": "x"}).message
+
+
+def rows_with_secret() -> list[dict[str, Any]]:
+    return [{"row": number, "password": CANARY, "text": f"token={CANARY}"} for number in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [
+        (rows_with_secret(), '"row":3'),
+        ({"nested": {"rows": rows_with_secret()}}, '"row":3'),
+        (json.dumps(rows_with_secret()), '"row":3'),
+        (f"password={CANARY}\n" + "line\n" * 100, "line"),
+        (f"Authorization: Bearer {CANARY}\n" + "line\n" * 100, "line"),
+        (f"row for {CANARY}\n" + "line\n" * 100, "line"),  # known from the arguments
+    ],
+)
+def test_a_result_that_becomes_a_file_is_masked_there(watched: Watched, data: Any, kept: str) -> None:
+    watched.register(lambda **_: data, effect="read", max_result_chars=200)
+    result = watched.call({"password": CANARY})
+    assert result.success
+    (evidence,) = (one for one in result.evidence if one.type != "log")
+    content = (watched.folder / "evidence" / evidence.ref).read_text()
+    assert CANARY not in content
+    assert kept in content.replace(" ", "")
+    assert watched.leaks(result, with_data=False) == []
+
+
+def test_a_confirmation_that_becomes_a_file_is_masked_there(watched: Watched) -> None:
+    def fail(**_: Any) -> None:
+        raise TimeoutError
+
+    watched.register(fail, confirm=lambda call: Applied(rows_with_secret()), max_result_chars=200)
+    result = watched.call({"a": 1})
+    assert result.success
+    assert watched.leaks(result, with_data=False) == []
+
+
+def test_what_a_task_and_a_model_say_is_masked(watched: Watched) -> None:
+    goal = Goal(objective=f"log in with password={CANARY}", success_criteria=(f"token={CANARY} works",), entry="ui")
+    watched.register(lambda **_: 1)
+    with watched.guard.task(goal, risk="high"):
+        result = watched.guard.run(Intent("tool", {"password": CANARY}, call_id=f"call-{CANARY}"))
+    list(watched.guard.store.calls())
+    (opened, *_) = watched.guard.store.events(request_id=result.request_id)
+    payload = json.loads(opened.payload)
+    said = {name: payload[name] for name in ("goal", "entry", "risk", "success_criteria", "model_call_id")}
+    assert said == {
+        "goal": "log in with password=[redacted]",
+        "entry": "ui",
+        "risk": "high",
+        "success_criteria": ["token=[redacted] works"],
+        "model_call_id": "call-[redacted]",
+    }
+    assert watched.leaks(result) == []

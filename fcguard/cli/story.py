@@ -16,7 +16,7 @@ from fcguard.stores.payload import body_of
 __all__ = ["read_story", "render_story", "story_of"]
 
 _CONTEXT: Final = (
-    "goal", "environment", "tenant", "account", "account_pool", "actor", "agent", "roles", "base_urls", "data_sources", "allow",
+    "goal", "entry", "success_criteria", "risk", "environment", "tenant", "account", "account_pool", "actor", "agent", "roles", "base_urls", "data_sources", "allow",
     "forbidden", "session_id", "conversation_id",
 )  # fmt: skip
 _SAID: Final = ("blocked_by", "why", "layer", "flags")

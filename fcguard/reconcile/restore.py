@@ -99,12 +99,18 @@ def _context(identity: Identity, address: Mapping[str, Any]) -> TaskContext:
         )
     allow = address.get("allow")
     return TaskContext(
-        goal=Goal(objective=address.get("goal", ""), forbidden_actions=frozenset(address.get("forbidden", ()))),
+        goal=Goal(
+            objective=address.get("goal", ""),
+            entry=address.get("entry", "api"),
+            success_criteria=tuple(address.get("success_criteria", ())),
+            forbidden_actions=frozenset(address.get("forbidden", ())),
+        ),
         environment=environment,
         state=State(session_id=address.get("session_id")),
         tools=Tools(allow=None if allow is None else frozenset(allow)),
         task_id="" if identity.task_id == _OUTSIDE else identity.task_id,
         step=identity.step,
+        risk=address.get("risk", "medium"),
         agent=address.get("agent"),
         actor=address.get("actor"),
         conversation_id=address.get("conversation_id"),

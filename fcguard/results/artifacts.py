@@ -14,6 +14,8 @@ from urllib.parse import quote
 
 from fcguard.errors import UsageError
 from fcguard.model.evidence import Evidence
+from fcguard.model.secrets import Redactor
+from fcguard.results.masking import masked
 from fcguard.results.media import evidence_type, media_type_of_name
 
 __all__ = ["ArtifactDirectory"]
@@ -110,9 +112,14 @@ class ArtifactDirectory:
             type or evidence_type(media_type), self.ref(path), f"sha256:{hexadecimal}", media_type, len(data)
         )
 
-    def keeper(self, tool: str, request_id: str) -> Callable[[bytes, str, str], Evidence]:
-        """Answer `keep` for one call, in the form that `shape(keep=...)` takes."""
-        return partial(self.keep, tool=tool, request_id=request_id)
+    def keeper(
+        self, tool: str, request_id: str, redactor: Redactor | None = None
+    ) -> Callable[[bytes, str, str], Evidence]:
+        """Answer `keep` for one call, in the form that `shape(keep=...)` takes; with a redactor, secrets are masked in files, too."""
+        keep = partial(self.keep, tool=tool, request_id=request_id)
+        if redactor is None:
+            return keep
+        return lambda data, media_type, suffix: keep(masked(data, media_type, redactor), media_type, suffix)
 
     def reference(self, path: str | os.PathLike[str], *, type: str | None = None) -> Evidence:
         """Answer the reference of a file that lies in the directory already (a screenshot that a tool wrote there).

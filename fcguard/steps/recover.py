@@ -268,7 +268,9 @@ def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, 
 def _take_applied(call: Call, attempt: Attempt, answer: Applied, config: Config) -> None:
     tool = call.prepared.tool
     shaped = shape(
-        answer.data, max_chars=tool.max_result_chars, keep=config.artifacts_of(call).keeper(tool.name, call.request_id)
+        answer.data,
+        max_chars=tool.max_result_chars,
+        keep=config.artifacts_of(call).keeper(tool.name, call.request_id, call.redactor),
     )
     call.data = shaped.data
     for evidence in shaped.evidence:

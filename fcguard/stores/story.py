@@ -8,7 +8,7 @@ from typing import Any, Final
 from fcguard.model.call import UNFILLED, Call
 from fcguard.model.context import OUTSIDE
 from fcguard.model.identity import digest_of
-from fcguard.model.secrets import Redactor, writable
+from fcguard.model.secrets import Redactor
 from fcguard.stores.base import Event, Identity, Parts
 
 __all__ = ["NO_TASK", "WholeCall", "ending_of", "identity_of", "opening_of"]
@@ -97,9 +97,9 @@ def _story(call: Call) -> dict[str, Any]:
     context = call.context
     payload: dict[str, Any] = {"purpose": call.purpose, "started_at": call.started_at}
     if context is not OUTSIDE:
-        _add_context(payload, context)
+        _add_context(payload, context, call.redactor)
     if call.proposal.call_id is not None:
-        payload["model_call_id"] = writable(str(call.proposal.call_id)[:200])
+        payload["model_call_id"] = call.redactor.words(str(call.proposal.call_id)[:200])
     if call.parent is not None:
         payload["parent_id"] = call.parent.request_id
     if call.tool is None:
@@ -118,7 +118,7 @@ def _story(call: Call) -> dict[str, Any]:
     return payload
 
 
-def _add_context(payload: dict[str, Any], context: Any) -> None:
+def _add_context(payload: dict[str, Any], context: Any, redactor: Redactor) -> None:
     environment = context.environment
     if environment is not None:
         payload["environment"] = environment.name
@@ -130,8 +130,15 @@ def _add_context(payload: dict[str, Any], context: Any) -> None:
         payload["actor"] = context.actor
     if context.agent is not None:
         payload["agent"] = context.agent
-    if context.goal.objective:
-        payload["goal"] = context.goal.objective
+    if context.risk != "medium":
+        payload["risk"] = context.risk
+    goal = context.goal
+    if goal.objective:
+        payload["goal"] = redactor.words(goal.objective)
+    if goal.entry != "api":
+        payload["entry"] = goal.entry
+    if goal.success_criteria:
+        payload["success_criteria"] = [redactor.words(criterion) for criterion in goal.success_criteria]
 
 
 def _fold(fold: Any, redactor: Any) -> dict[str, Any]:

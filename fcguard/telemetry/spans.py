@@ -148,7 +148,7 @@ def call_attributes(call: Call) -> dict[str, Any]:
     attributes: dict[str, Any] = {names.REQUEST_ID: call.request_id, names.PURPOSE: call.purpose}
     call_id = call.proposal.call_id
     if call_id:
-        attributes[names.TOOL_CALL_ID] = call_id[:256]
+        attributes[names.TOOL_CALL_ID] = call.redactor.text(str(call_id)[:256])
     return attributes
 
 
