@@ -11,7 +11,7 @@ from typing import Any
 from fcguard.errors import SchemaError, TaskError
 from fcguard.model.call import Call
 from fcguard.model.context import Environment, Goal, TaskContext, Tools
-from fcguard.model.result import ToolResult
+from fcguard.model.result import ENVELOPE_FIELDS, ToolResult
 from fcguard.model.task import CURRENT_TASK, Task
 from fcguard.model.tool import Tool
 from fcguard.results.contract import compile_contract
@@ -73,7 +73,12 @@ def check_context(context: Any) -> None:
     """
     if not isinstance(context, TaskContext):
         raise TaskError(f"context={context!r} is no TaskContext; build one, or open a task with guard.task(...)")
-    if context.output is not None and context.output.json_schema is not None:
+    if context.output is None:
+        return
+    for name in context.output.required_on_failure:
+        if name not in ENVELOPE_FIELDS:
+            raise TaskError(f"required_on_failure names {name!r}; an envelope has {', '.join(ENVELOPE_FIELDS)}")
+    if context.output.json_schema is not None:
         try:
             compile_contract(context.output.json_schema, "the context's output.json_schema")
         except SchemaError as error:

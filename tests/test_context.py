@@ -271,3 +271,18 @@ def test_evidence_goes_to_the_tasks_own_directory(guard: Guard, tmp_path: Any) -
     result = guard.call("shoot", context=TaskContext(task_id="t", evidence_dir=str(tmp_path / "own")))
     kept = [tmp_path / "own" / evidence.ref for evidence in result.evidence]
     assert sorted(path.stat().st_size for path in kept) == [3, 200_000]
+
+
+def test_a_failure_must_fill_what_the_contract_wants(guard: Guard) -> None:
+    guard.tool(lambda: 1 / 0, name="fail", effect="read")
+    guard.tool(lambda: 1, name="work", effect="read")
+    wanting = OutputContract(required_on_failure=("message", "data"))
+    content = OutputContract(required_on_failure=("message", "error_type", "attempts"))
+    with guard.task("work", output=wanting):
+        assert "contract_broken" in guard.call("fail").flags
+        assert "contract_broken" in guard.call("nosuch").flags
+        assert guard.call("work").flags == ()
+    with guard.task("work", output=content):
+        assert "contract_broken" not in guard.call("fail").flags
+    with pytest.raises(TaskError, match="names 'mesage'; an envelope has success"):
+        guard.task("work", output=OutputContract(required_on_failure=("mesage",)))

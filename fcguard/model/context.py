@@ -25,8 +25,8 @@ class Goal(_Frozen):
 
     Attributes:
         objective: one sentence.
-        entry: through which door the task acts.
-        success_criteria: checks that make the task done.
+        entry: through which door the task acts; recorded, for your rules and the evidence: the guard does not act on it.
+        success_criteria: checks that make the task done; recorded, not checked.
         forbidden_actions: tool names, or explicit globs, that this task must never call.
     """
 
@@ -65,8 +65,8 @@ class State(_Frozen):
         completed_steps: names of steps already done.
         previous_outputs: outputs of earlier steps, by name.
         session_id: id of the surrounding session.
-        resource_state: known state of resources, by name.
-        evidence: references to evidence kept so far.
+        resource_state: known state of resources, by name; for your rules.
+        evidence: references to evidence kept so far; for your rules and prompts.
     """
 
     completed_steps: tuple[str, ...] = ()
@@ -101,8 +101,8 @@ class OutputContract(_Frozen):
     Attributes:
         json_schema: JSON Schema of `data`; None: anything.
         required: top-level fields that a success must hold.
-        required_on_failure: envelope fields a failure must fill.
-        consumed_later: fields that later steps read.
+        required_on_failure: envelope fields a failure must fill; one that does not is flagged `contract_broken`.
+        consumed_later: fields that later steps read; for your rules and prompts, not checked (`required` is).
     """
 
     json_schema: dict[str, Any] | None = None
@@ -134,7 +134,7 @@ class TaskContext(_Frozen):
         goal, environment, state, tools, output: the five kinds.
         task_id: id of the task; every record of it carries this.
         step: number of the current step (one model turn is one step); None: counted by the guard.
-        risk: how much harm a mistake can do here.
+        risk: how much harm a mistake can do here; recorded, for your rules: the guard does not act on it.
         budget: limits of the task.
         agent, conversation_id, actor: who acts, for telemetry and permissions.
         roles: roles of the actor.

@@ -107,7 +107,7 @@ class Tool:
         description, title: for the model.
         version: version of the tool's behaviour; part of keys and evidence.
         effect: `read`, `idempotent_write`, `write` (default: not idempotent) or `destructive`.
-        tags: free labels for rules.
+        tags: free labels; for your rules, the guard does not act on them.
         timeout: seconds for one attempt; None: no limit. An async tool is cancelled then, and waited for: one that cleans up
             slowly, or ignores it, takes longer.
         retry: a `Retry`, a number of attempts, or None for the default (3; 2 for a non-idempotent write).

@@ -14,7 +14,7 @@ from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, Failure
 from fcguard.model.identity import canonical
 
-__all__ = ["broken_contract", "compile_contract"]
+__all__ = ["broken_contract", "compile_contract", "flag_incomplete"]
 
 
 def broken_contract(call: Call, data: Any) -> Failure | None:
@@ -60,6 +60,15 @@ def compile_contract(schema: Any, owner: str) -> None:
         _validator(canonical(schema))
     except Exception as error:
         raise SchemaError(f"{owner} is no usable JSON Schema ({type(error).__name__}: {str(error)[:200]})") from None
+
+
+def flag_incomplete(call: Call, envelope: Mapping[str, Any]) -> None:
+    """Flag a failure of a task's own call `contract_broken` if its envelope leaves a field empty that the task's contract wants filled."""
+    contract = call.context.output
+    if contract is None or call.purpose != "primary":
+        return
+    if any(envelope.get(name) in (None, "", (), [], {}) for name in contract.required_on_failure):
+        call.flag("contract_broken")
 
 
 @lru_cache(maxsize=1024)

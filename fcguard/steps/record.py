@@ -17,6 +17,7 @@ from fcguard.model.result import ENVELOPE_FIELDS, ToolResult
 from fcguard.model.secrets import Redactor, writable
 from fcguard.model.states import CallState
 from fcguard.recovery.table import is_retryable
+from fcguard.results.contract import flag_incomplete
 from fcguard.steps.late import record_late_results
 from fcguard.stores.journal import close_call
 
@@ -36,6 +37,8 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
     if call.failure is not None:
         call.failure = _masked(call.failure, call.redactor)
     published = _published(call, io)
+    if call.failure is not None and call.context.output is not None:
+        flag_incomplete(call, published)
     record = _Record(call, published)
     try:
         await close_call(call, _state(call), record, config.store, io)
