@@ -19,6 +19,9 @@ from typing import Any
 from fcguard.errors import MissingExtraError
 from tests.field_setup import CaseRun, UnknownSetting
 
+REFUSED_BY_POLICY = ("name.", "loop.", "approval.", "shell.", "sql.", "net.", "path.", "policy.")
+"""Kinds whose refusal is the guard's own policy, where a field case may speak of the call's or the system's fault."""
+
 PENDING: dict[str, str] = {}
 """Case id -> what it waits for."""
 
@@ -102,7 +105,7 @@ def _check_results(run: CaseRun, expected: dict[str, Any], case: dict[str, Any])
         yield f"retryable={result.retryable}, not {expected['retryable']}"
     if result.next_action not in NEXT_ACTIONS[expected["next_action_kind"]]:
         yield f"next_action={result.next_action!r}, not {expected['next_action_kind']!r}"
-    if not result.success and not _fits_class(result, expected["failure_class"]):
+    if not result.success and not _fits_class(result, expected["failure_class"], case["kind"]):
         yield f"failure_class={result.failure_class} ({result.error_type}), not {expected['failure_class']}"
     if "model_may_reissue" in expected and not result.success and not case["contested"]:
         may = result.next_action in MAY_REISSUE
@@ -113,10 +116,11 @@ def _check_results(run: CaseRun, expected: dict[str, Any], case: dict[str, Any])
         yield f"arguments {run.seen_arguments()}, not {wanted}"
 
 
-def _fits_class(result: Any, wanted: str | None) -> bool:
+def _fits_class(result: Any, wanted: str | None, kind: str) -> bool:
     if wanted is None or result.failure_class == wanted:
         return True
-    return result.failure_class == "POLICY" and wanted in ("AVAILABILITY", "PARAMETER")
+    is_refusal = result.failure_class == "POLICY" and wanted in ("AVAILABILITY", "PARAMETER")
+    return is_refusal and kind.startswith(REFUSED_BY_POLICY)
 
 
 def load(path: Path) -> list[dict[str, Any]]:
