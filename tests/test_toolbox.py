@@ -44,6 +44,7 @@ def resolved(box: Toolbox, name: str, allowed: Any = everything) -> str | None:
         ("create-order", "create_order"),
         ("shop__create_order", "create_order"),
         ("mcp__shop__create_order", "create_order"),
+        ("a__" * 80 + "create_order", "create_order"),
         ("default_api:create_order", "create_order"),
         ("functions.createOrder", "create_order"),
         # never guessed
@@ -61,7 +62,6 @@ def resolved(box: Toolbox, name: str, allowed: Any = everything) -> str | None:
         ("create_order\u200b", None),
         ("\u212areate_order", None),
         ("x" * 300, None),
-        ("a__" * 80 + "create_order", None),
     ],
 )
 def test_spellings(name: str, found: str | None) -> None:
