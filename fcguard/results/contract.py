@@ -59,7 +59,9 @@ def compile_contract(schema: Any, owner: str) -> None:
         json.dumps(dict(schema), allow_nan=False)
         _validator(canonical(schema))
     except Exception as error:
-        raise SchemaError(f"{owner} is no usable JSON Schema ({type(error).__name__}: {str(error)[:200]})") from None
+        raise SchemaError(
+            f"{owner} is no usable JSON Schema ({type(error).__name__}: {str(error).partition(chr(10))[0][:200]})"
+        ) from None
 
 
 def flag_incomplete(call: Call, envelope: Mapping[str, Any]) -> None:
