@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import json
 import threading
 import time
@@ -369,3 +370,20 @@ def test_a_file_name_cannot_leave_the_evidence_directory(guard: Guard) -> None:
     guard.tool(lambda: current_call().attach("x", "../../outside"), name="tool", effect="read")
     result = guard.call("tool")
     assert result.error_type == "TOOL_ERROR" or ".." not in result.evidence[0].ref
+
+
+@pytest.mark.parametrize("arguments", [{}, {"b": 1}, {"a": 1, "c": 2}])
+def test_a_foreign_schema_that_does_not_ask_for_what_the_function_needs(
+    guard: Guard, arguments: dict[str, Any]
+) -> None:
+    def tool(a: int, b: int = 0, /) -> list[int]:
+        return [a, b]
+
+    guard.register(Tool(name="plain", parameters=ANY_OBJECT, fn=tool))
+    guard.register(Tool(name="partial", parameters=ANY_OBJECT, fn=functools.partial(lambda x, a: [x, a], 0)))
+    with guard.task("write"):
+        for name in ("plain", "partial"):
+            result = guard.call(name, arguments)
+            assert (result.error_type, result.effect) == ("PARAM_INVALID", "not_applied")
+        assert guard.call("plain", {"a": 1}).data == [1, 0]
+        assert guard.call("partial", {"a": 1}).data == [0, 1]

@@ -9,6 +9,8 @@ import pytest
 
 from fcguard import (
     Applied,
+    Classified,
+    ConfirmBy,
     ErrorType,
     Fallback,
     Guard,
@@ -384,3 +386,26 @@ def test_register_and_tool_take_the_same_options(guard: Guard) -> None:
         Tool(name="tool", parameters=ANY_OBJECT, fn=lambda **_: "ok", effect="read", rules=(lambda call: None,))
     )
     assert guard.call("tool").data == "ok"
+
+
+@pytest.mark.parametrize("answer", ["raised", "class", "predicate"])
+def test_every_way_to_say_not_applied(guard: Guard, mode: Mode, answer: str) -> None:
+    def confirm(call: Any) -> Any:
+        if answer == "raised":
+            raise NotApplied("no such order")
+        return NotApplied
+
+    script = Script(TimeoutError(), "second")
+    add(guard, mode, Script([]), "look", effect="read")
+    add(guard, mode, script, confirm=ConfirmBy("look", applied=bool) if answer == "predicate" else confirm, settle=1.0)
+    with guard.task("write"):
+        result = mode.call(guard, "tool", {})
+    assert (result.success, result.data, result.attempts) == (True, "second", 2)
+
+
+def test_failed_when_may_classify(guard: Guard, mode: Mode) -> None:
+    classified = Classified(ErrorType.RATE_LIMITED, "refused", "slow down", "said so", retry_after=2.0)
+    add(guard, mode, Script({"busy": True}), failed_when=lambda data: classified, retry=1)
+    with guard.task("write"):
+        result = mode.call(guard, "tool", {})
+    assert (result.error_type, result.effect, result.retry_after) == ("RATE_LIMITED", "not_applied", 2.0)

@@ -53,6 +53,12 @@ def test_copies_travel(value: dict[str, Any]) -> None:
     assert kinds(deep) <= {dict, list}
 
 
+def test_copies_of_a_frozen_list() -> None:
+    frozen = freeze({"a": [[1]]})["a"]
+    assert copy.copy(frozen) is frozen
+    assert kinds(copy.deepcopy(frozen)) == {list}
+
+
 def test_a_frozen_copy_does_not_follow_its_original() -> None:
     original: dict[str, Any] = {"a": [1, {"b": 2}]}
     frozen = freeze(original)
