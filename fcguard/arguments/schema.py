@@ -38,7 +38,7 @@ class ArgumentSchema:
         options: what was declared beside the schema.
     """
 
-    __slots__ = ("_compiled", "_declared", "_defaults", "_is_valid", "_text", "options")
+    __slots__ = ("_compiled", "_declared", "_defaulted", "_defaults", "_is_valid", "_text", "options")
 
     def __init__(self, text: str, options: Options) -> None:
         self._text, self.options = text, options
@@ -46,6 +46,7 @@ class ArgumentSchema:
         self._is_valid: Callable[[Any], bool] | None = None
         self._declared: frozenset[str] | None = None
         self._defaults: tuple[tuple[str, Any, Fold], ...] = ()
+        self._defaulted: frozenset[str] = frozenset()
 
     @classmethod
     def compile(
@@ -166,7 +167,7 @@ class ArgumentSchema:
             compiled = compile_schema(self._text, self.options)
             flat = compiled.defaults.flat
             if flat is not None and not compiled.naming.normalizers:
-                self._defaults = flat
+                self._defaults, self._defaulted = flat, frozenset(name for name, _, _ in flat)
                 self._declared = None if compiled.closed else compiled.declared
                 self._is_valid = compiled.engine.validator.is_valid
             self._compiled = compiled
@@ -208,7 +209,7 @@ class ArgumentSchema:
         return self._filled(value, dict(value) if text is None else text)
 
     def _filled(self, value: dict[str, Any], source: Any) -> Normalized | dict[str, Any]:
-        if not self._defaults:
+        if self._defaulted.issubset(value):
             return clean(value, (), source)
         missing = [row for row in self._defaults if row[0] not in value]
         filled = {**value, **{name: default for name, default, _ in missing}}

@@ -54,7 +54,8 @@ def _conclude(call: Call, published: dict[str, Any], config: Config, io: IO) -> 
     call.result = ToolResult.of(published)
     last = call.attempts[-1] if call.attempts else None
     if last is not None:
-        record_late_results(call, config, io)
+        if last.late is not None or len(call.attempts) > 1:
+            record_late_results(call, config, io)
         last.value = None  # the ledger may hold on to the call; it need not hold on to the tool's objects
     call.returned = None
 
