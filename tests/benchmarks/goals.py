@@ -83,11 +83,11 @@ _GOALS: tuple[tuple[str, str, float, bool, Find], ...] = (
     ("P15 memory grown by 1,000,000 calls", "MiB", 5, False, _of("mib_grown", "1,000,000 calls", "sync")),
     ("P15 last tenth beside first", "times", 1.05, False, _of("last_tenth_beside_first", "1,000,000 calls", "sync")),
     (
-        "P16 import, beside pydantic and asyncio",
+        "P16 import of the guard, beside pydantic and asyncio",
         "times",
         1.6,
         False,
-        _of("beside_pydantic_and_asyncio", "import", "sync"),
+        _of("beside_pydantic_and_asyncio", "import fcguard and", "sync"),
     ),
     ("P18 sync tool from sync code, three rules", "x validate_call", 8, False, _x(f"{MEMORY}, three rules", "sync")),
 )

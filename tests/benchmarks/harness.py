@@ -3,7 +3,9 @@
 Each case is calibrated to a short batch. In every round the batches of all cases of a group run once, in a new random
 order, and each case is compared with its reference in the same round. Before and after a batch a fixed loop is timed: a
 batch is quiet if both loops ran at full speed and the kernel did not take the processor away in between. Figures are medians
-over the quiet batches; where there are too few of them, over the least disturbed. The garbage collector stays on.
+over the quiet batches; where there are too few of them, over the least disturbed. An eighth of each batch is run before it
+is timed, so that the caches do not hold what the case before it needed. The garbage collector stays on; what the imports
+left behind is frozen, so that a call does not cost more because another framework is loaded.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ try:
 except ImportError:  # not on Windows: then only the timed loop tells a disturbed batch
     resource = None  # type: ignore[assignment]
 
-__all__ = ["Bench", "Case", "Row", "machine", "print_rows", "print_table", "resident_bytes"]
+__all__ = ["Bench", "Case", "Row", "machine", "finished", "print_rows", "print_table", "resident_bytes", "settle"]
 
 Row: TypeAlias = dict[str, Any]
 
@@ -101,7 +103,7 @@ class Bench:
         cases, references, end = self._cases, self._references(), time.monotonic() + self._seconds
         for case in cases:
             await self._calibrate(case)
-        gc.collect()
+        settle()
         schedule = cases + [case for case in references.values() for _ in range(_REFERENCE_BATCHES - 1)]
         for number in range(self._rounds):
             random.shuffle(schedule)
@@ -122,15 +124,15 @@ class Bench:
         """Find how many runs fill a batch; this warms the case up, too."""
         with case.around():
             while True:
-                seconds = min([await _timed(case) for _ in range(3)])
+                seconds = min([await _timed(case, case.repeats) for _ in range(3)])
                 if seconds >= self._batch / 2 or case.repeats >= 1_000_000:
                     break
                 case.repeats *= 2
         case.repeats = max(1, int(case.repeats * self._batch / max(seconds, 1e-9)))
 
 
-async def _timed(case: Case) -> float:
-    run, numbers = case.run, range(case.repeats)
+async def _timed(case: Case, repeats: int) -> float:
+    run, numbers = case.run, range(repeats)
     if case.is_awaited:
         start = time.perf_counter()
         for _ in numbers:
@@ -144,8 +146,9 @@ async def _timed(case: Case) -> float:
 
 async def _observe(case: Case, number: int) -> None:
     with case.around():
+        await _timed(case, case.repeats // 8)
         before, interrupts = _loop(), _interrupts()
-        seconds = await _timed(case)
+        seconds = await _timed(case, case.repeats)
         interrupts = _interrupts() - interrupts
         loop = max(before, _loop())
     case.batches.append(_Batch(seconds / case.repeats / case.calls * 1e6, loop, interrupts, number))
@@ -170,10 +173,12 @@ def _quiet(batches: Sequence[_Batch], limit: float, fewest: int) -> list[_Batch]
 
 def _row(case: Case, reference: Case, limit: float) -> Row:
     """Make the row of a case: medians over its quiet batches, each compared with the reference in the same round."""
+    usual = statistics.median(batch.us for batch in _quiet(reference.batches, limit, 1))
     beside: dict[int, float] = {}
-    for number in {batch.round for batch in reference.batches}:
+    for number in {batch.round for batch in case.batches}:
         of_round = [batch for batch in reference.batches if batch.round == number]
-        beside[number] = statistics.median(batch.us for batch in _quiet(of_round, limit, 1))
+        quiet = _quiet(of_round, limit, 0)
+        beside[number] = statistics.median(batch.us for batch in quiet) if quiet else usual
     chosen = _quiet(case.batches, limit, min(_FEWEST, len(case.batches)))
     times = [batch.us for batch in chosen]
     return {
@@ -187,6 +192,12 @@ def _row(case: Case, reference: Case, limit: float) -> Row:
         "batches": len(case.batches),
         **case.facts,
     }
+
+
+def settle() -> None:
+    """Collect garbage, and leave what is loaded for good out of later collections."""
+    gc.collect()
+    gc.freeze()
 
 
 async def finished(value: Any) -> Any:

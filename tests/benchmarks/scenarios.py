@@ -144,7 +144,7 @@ class Scenarios:
         self._stack.callback(made.close)
         tool = made.tool(flat_tool(self.colour), **{"effect": "read", **(options or {})})
         is_write = (options or {}).get("effect") == "write"
-        around = partial(made.task, "refunds") if is_write else nullcontext
+        around: Callable[[], AbstractContextManager[Any]] = partial(made.task, "refunds") if is_write else nullcontext
         if name.endswith("JSON log line"):
             around = json_lines
         self.add(name, lambda: tool(**GOOD), around=around)
@@ -211,12 +211,12 @@ async def _together(tool: Callable[..., Any], number: int) -> None:
             raise RuntimeError(f"a call failed: {result.message}")
 
 
-def _committing(path: Path) -> Callable[[], None]:
+def _committing(path: Path) -> Callable[[], Any]:
     connection = sqlite3.connect(path, isolation_level=None)
     for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "CREATE TABLE record (body TEXT)"):
         connection.execute(statement)
     record = json.dumps({"request_id": "fc-20260130-0000000000000000000", "arguments": GOOD, "story": "x" * 600})
-    return lambda: connection.execute("INSERT INTO record VALUES (?)", (record,)) and None
+    return lambda: connection.execute("INSERT INTO record VALUES (?)", (record,))
 
 
 async def governed_cases(colour: str, directory: Path, stack: ExitStack) -> list[Case]:

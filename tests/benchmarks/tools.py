@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import pydantic
 from typing_extensions import TypedDict
@@ -29,12 +29,16 @@ runs = [0]
 class Line(TypedDict):
     """One line of a shipment."""
 
+    __pydantic_config__ = pydantic.ConfigDict(extra="forbid")  # type: ignore[misc]
+
     sku: Annotated[str, pydantic.Field(min_length=1, max_length=32)]
     quantity: Annotated[int, pydantic.Field(ge=1, le=999)]
 
 
 class Shipment(TypedDict):
     """What was sent."""
+
+    __pydantic_config__ = pydantic.ConfigDict(extra="forbid")  # type: ignore[misc]
 
     carrier: str
     lines: list[Line]
@@ -70,6 +74,7 @@ def flat_tool(colour: str, delay: float = 0.0, name: str = "create_refund") -> C
         return {"refund_id": "RF-" + order_id, "amount_cents": amount_cents}
 
     made: Callable[..., Any] = arefund if colour == "async" else refund
+    made.__annotations__ = get_type_hints(made, include_extras=True)  # not every peer resolves names by itself
     made.__name__ = made.__qualname__ = name
     return made
 

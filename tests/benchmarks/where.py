@@ -68,7 +68,7 @@ def step_rows(rounds: int) -> list[Row]:
 async def _stepwise(guard: Guard) -> list[int]:
     """Make one call as the pipeline does, and read the clock between the steps."""
     config, io, clock = guard._config, guard._io, time.perf_counter_ns
-    prepared = config.tools.get("create_refund")
+    prepared: Any = config.tools.get("create_refund")
     marks = [clock()]
     mark: Callable[[int], None] = marks.append
     call: Any = guard._from_code(prepared, (), dict(GOOD))
