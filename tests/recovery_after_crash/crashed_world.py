@@ -19,6 +19,7 @@ from fcguard.telemetry.observer import SilentObserver
 from fcguard.testing.clock import FakeClock
 
 ARGUMENTS = {"order_id": "A1", "quantity": 2}
+SETTLE = 5.0
 
 
 def dead_pid() -> int:
