@@ -14,43 +14,18 @@ import warnings
 import aiosqlite
 import psycopg
 import pytest
-import redis
-import redis.backoff
-import redis.retry
 import sqlalchemy
 import sqlalchemy.exc
 import sqlalchemy.pool
 
-from fcguard.recovery.classify import classify_exception
 from tests.recovery.cutting_proxy import CuttingProxy
 from tests.recovery.fault_server import closed_port, full_backlog
-from tests.recovery.redis_stub import RedisStub
-
-TABLE = []
-NOW = 1_800_000_000.0
+from tests.recovery.store_findings import check, printed_table, raised_by
 
 
 @pytest.fixture(scope="module", autouse=True)
 def table():
-    yield
-    width = [max(len(str(row[column])) for row in TABLE) for column in range(5)] if TABLE else []
-    print()
-    for row in TABLE:
-        print("  ".join(str(cell).ljust(size) for cell, size in zip(row, width, strict=True)))
-
-
-def check(name, fault, error, applied, expected):
-    found = classify_exception(error, now=NOW)
-    TABLE.append((name, fault, found.error_type, found.proof, applied))
-    if found.proof in ("not_sent", "refused"):
-        assert applied == 0, f"{name}: {fault}: {found} although it was applied"
-    assert (found.error_type, found.proof) == expected, f"{name}: {fault}: {found} {error!r}"
-
-
-def raised_by(tool):
-    with pytest.raises(Exception) as caught:
-        tool()
-    return caught.value
+    yield from printed_table()
 
 
 # SQLite ---------------------------------------------------------------------------------------------------------
@@ -412,98 +387,3 @@ def test_a_second_connection_after_a_lost_commit_proves_nothing(orders):
     check(
         "psycopg", "lost commit, then nobody listens", error, postgres_count(orders), ("CONNECTION_FAILED", "unknown")
     )
-
-
-# Redis ----------------------------------------------------------------------------------------------------------
-
-
-def with_redis(port, retries=0, **options):
-    retry = redis.retry.Retry(redis.backoff.NoBackoff(), retries)
-    with contextlib.closing(
-        redis.Redis(
-            host="127.0.0.1",
-            port=port,
-            socket_timeout=0.3,
-            socket_connect_timeout=0.3,
-            retry=retry,
-            protocol=2,
-            **options,
-        )
-    ) as client:
-        client.set("order", "A1")
-
-
-def answer_redis(line, *, applies):
-    def script(stub, connection):
-        stub.applied += applies
-        if line:
-            connection.sendall(line)
-        return bool(line)
-
-    return script
-
-
-def stall_redis(stub, connection):
-    stub.applied += 1
-    stub.stop.wait(20)
-    return False
-
-
-def gone_redis(stub, connection):
-    stub.applied += 1
-    stub.stop_listening()
-    return False
-
-
-REDIS_FAULTS = {
-    "applied, then closed": (answer_redis(b"", applies=True), 0, ("CONNECTION_FAILED", "unknown")),
-    "not applied, closed": (answer_redis(b"", applies=False), 0, ("CONNECTION_FAILED", "unknown")),
-    "applied, then stalls": (stall_redis, 0, ("TIMEOUT", "unknown")),
-    "read-only replica": (answer_redis(b"-READONLY no\r\n", applies=False), 0, ("PERMISSION_DENIED", "refused")),
-    "no permission": (answer_redis(b"-NOPERM no\r\n", applies=False), 0, ("PERMISSION_DENIED", "unknown")),
-    "no memory": (answer_redis(b"-OOM no\r\n", applies=False), 0, ("RESOURCE_EXHAUSTED", "unknown")),
-    "loading": (answer_redis(b"-LOADING no\r\n", applies=False), 0, ("DEPENDENCY_ERROR", "unknown")),
-    "some error": (answer_redis(b"-ERR no\r\n", applies=False), 0, ("TOOL_ERROR", "unknown")),
-    "hidden retry: applied, then refused": (gone_redis, 1, ("CONNECTION_FAILED", "unknown")),
-}
-
-
-@pytest.mark.parametrize("fault", REDIS_FAULTS)
-def test_redis_fails(fault):
-    script, retries, expected = REDIS_FAULTS[fault]
-    with RedisStub(script) as stub:
-        error = raised_by(lambda: with_redis(stub.port, retries))
-        applied = stub.applied
-    check("redis", fault, error, applied, expected)
-
-
-@pytest.mark.parametrize("retries", [0, 2])
-def test_redis_cannot_be_reached(retries):
-    error = raised_by(lambda: with_redis(closed_port(), retries))
-    check("redis", f"nobody listens, {retries} retries", error, 0, ("CONNECTION_FAILED", "not_sent"))
-    with full_backlog() as port:
-        error = raised_by(lambda: with_redis(port, retries))
-    check("redis", f"connect timeout, {retries} retries", error, 0, ("TIMEOUT", "not_sent"))
-
-
-def test_redis_does_not_know_who_is_asking():
-    with RedisStub(answer_redis(b"+OK\r\n", applies=True), auth_error=True) as stub:
-        error = raised_by(lambda: with_redis(stub.port, password="wrong"))
-        applied = stub.applied
-    check("redis", "wrong password", error, applied, ("PERMISSION_DENIED", "not_sent"))
-
-
-def test_redis_pool_has_no_free_connection():
-    with RedisStub(answer_redis(b"+OK\r\n", applies=True)) as stub:
-        pool = redis.ConnectionPool(host="127.0.0.1", port=stub.port, max_connections=1, protocol=2)
-        taken = pool.get_connection()
-        client = redis.Redis(connection_pool=pool)
-        error = raised_by(lambda: client.set("order", "A1"))
-        pool.release(taken)
-        pool.disconnect()
-        applied = stub.applied
-    check("redis", "no free connection", error, applied, ("TIMEOUT", "not_sent"))
-
-
-def test_a_watched_key_changed():
-    check("redis", "watched key changed", redis.WatchError("changed"), 0, ("DEPENDENCY_ERROR", "refused"))
