@@ -83,7 +83,9 @@ class ToolCallFailed(FcguardError):
 
     def __init__(self, result: Any) -> None:
         self.result = result
-        super().__init__(f"{result.tool_name}: {result.error_type}: {result.message} (next_action={result.next_action})")
+        super().__init__(
+            f"{result.tool_name}: {result.error_type}: {result.message} (next_action={result.next_action})"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.result,))
