@@ -25,7 +25,7 @@ from typing import Any
 
 from order_service import count_orders, running_service
 
-from fcguard import Applied, Environment, Guard, NotApplied, SQLiteStore, current_call, only_in
+from fcguard import Applied, AppliedByOther, Environment, Guard, NotApplied, SQLiteStore, current_call, only_in
 from fcguard.stores.base import CallQuery
 from fcguard.telemetry import setup
 from fcguard.telemetry.tree import read_spans, render_tree
@@ -53,9 +53,12 @@ def build_guard(url: str, database: Path, folder: Path, **options: Any) -> Guard
         """Look an order up in the service."""
         return http("GET", f"{url}/orders/{order_id}", timeout=current_call().remaining)
 
-    def order_exists(call: Any) -> Applied | NotApplied:
+    def order_exists(call: Any) -> Applied | AppliedByOther | NotApplied:
         found = guard.call("query_order", {"order_id": call.arguments["order_id"]}).unwrap()
-        return Applied(found[0]) if found else NotApplied()
+        if not found:
+            return NotApplied()
+        is_ours = all(found[0][name] == value for name, value in call.arguments.items())
+        return Applied(found[0]) if is_ours else AppliedByOther(found[0])
 
     @guard.tool(
         effect="write",

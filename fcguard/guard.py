@@ -135,7 +135,7 @@ class Guard(Declaring, Recovering):
             grants=grants,
             logs=self._capture,
         )
-        workers = Workers(worker_threads)
+        workers = self._workers = Workers(worker_threads)
         self._aio = AsyncioIO(workers, self._keep, clock, watch_ledger(observer, store))
         self._io = BlockingIO(workers, self._keep, clock, self._aio)
 
@@ -364,6 +364,7 @@ class Guard(Declaring, Recovering):
     def close(self) -> None:
         """Finish what the ledger still has to write, and close it. Idempotent."""
         self.store.close()
+        self._workers.release()
         if self._capture is not None:
             self._capture.close()
 

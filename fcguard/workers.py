@@ -151,11 +151,18 @@ class Workers:
         self._reset()
 
     def _reset(self) -> None:
+        self._is_closing = False
         self._pid = os.getpid()
         self._changed = threading.Condition()
         self._queue: deque[Job] = deque()
         self._idle = 0
         self._live = 0
+
+    def release(self) -> None:
+        """End the threads that are idle; a later job starts new ones."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
 
     def submit(self, job: Job, *, at_once: bool = False) -> None:
         """Have a job run in a thread.
@@ -234,7 +241,7 @@ class Workers:
         with self._changed:
             if worker.is_counted and self._live <= self._limit and not self._queue:
                 self._idle += 1
-                self._changed.wait_for(lambda: self._queue, self._idle_seconds)
+                self._changed.wait_for(lambda: self._queue or self._is_closing, self._idle_seconds)
                 self._idle -= 1
             if worker.is_counted and self._live <= self._limit and self._queue:
                 return self._queue.popleft()

@@ -11,7 +11,7 @@ from fcguard.arguments.names import is_identifier
 from fcguard.arguments.parse import Unreadable
 from fcguard.arguments.records import Fold, Normalized, Path, place
 from fcguard.model.failure import ErrorType, NextAction, Problem
-from fcguard.model.secrets import Redactor
+from fcguard.model.secrets import Redactor, is_secret_name
 
 __all__ = ["ERROR_TYPES", "OWN_RULES", "failed", "missing", "refused"]
 
@@ -73,7 +73,7 @@ def refused(compiled: Compiled, fault: Unreadable, raw: Any) -> Normalized:
     message = fault.reason
     if fault.position is not None:
         message += f", at character {fault.position + 1}"
-        if fault.excerpt and not compiled.speaker.is_secret(fault.path):
+        if fault.excerpt and not compiled.speaker.secret and not any(map(is_secret_name, compiled.declared)):
             message += f", near {Redactor().text(fault.excerpt)!r}"
     allowed = _allowed(compiled, fault.path)
     if allowed and fault.rule != "truncated":

@@ -305,6 +305,7 @@ class Call:
     admitted: tuple[Any, ...] = ()
     answered_by: str | None = None
     pause = 0.0
+    was_interrupted = False
     waits = 0
     is_in_doubt = False
     is_resumed = False

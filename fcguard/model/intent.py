@@ -52,6 +52,14 @@ class Intent:
         return intent
 
     @property
+    def tool_text(self) -> str:
+        """The name for messages and records: at most 200 characters; what is no text is named by its type."""
+        tool: Any = self.tool
+        if isinstance(tool, str):
+            return tool[:200]
+        return "" if tool is None else f"<{type(tool).__name__}>"
+
+    @property
     def is_truncated(self) -> bool:
         """Whether the response was cut off by length, so that its arguments may be incomplete."""
         if self.finish_reason in _CUT_OFF:

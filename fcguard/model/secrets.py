@@ -9,7 +9,16 @@ from operator import is_ as _is
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
-__all__ = ["MASK", "PLAIN_REDACTOR", "Redactor", "is_secret_name", "may_hold_secrets", "secret_properties", "writable"]
+__all__ = [
+    "MASK",
+    "PLAIN_REDACTOR",
+    "Redactor",
+    "is_secret_name",
+    "may_hold_secrets",
+    "names_secrets",
+    "secret_properties",
+    "writable",
+]
 
 MASK: Final = "[redacted]"
 
@@ -95,6 +104,24 @@ def may_hold_secrets(schema: Mapping[str, Any], secrets: Collection[str]) -> boo
             if isinstance(properties, Mapping) and any(is_secret_name(str(name)) for name in properties):
                 return True
             return "$ref" in node or any(walk(sub, depth + 1) for sub in node.values())
+        return isinstance(node, list) and any(walk(sub, depth + 1) for sub in node)
+
+    return walk(schema, 0)
+
+
+def names_secrets(schema: Mapping[str, Any], extra: Collection[str] = ()) -> bool:
+    """Answer whether a schema, or its user, names a property that is secret, by mark or by name, at any depth."""
+    if secret_properties(schema, extra):
+        return True
+
+    def walk(node: Any, depth: int) -> bool:
+        if depth > 64:
+            return True
+        if isinstance(node, Mapping):
+            properties = node.get("properties")
+            if isinstance(properties, Mapping) and any(is_secret_name(str(name)) for name in properties):
+                return True
+            return any(walk(sub, depth + 1) for sub in node.values())
         return isinstance(node, list) and any(walk(sub, depth + 1) for sub in node)
 
     return walk(schema, 0)

@@ -14,6 +14,7 @@ def interrupted(call: Call, error: BaseException) -> None:
     A write that was dispatched and not judged is uncertain; so is one whose earlier attempt was left unknown.
     """
     word = type(error).__name__
+    call.was_interrupted = True
     is_ours = isinstance(error, Exception)
     attempt = call.attempts[-1] if call.attempts else None
     is_write = call.tool is not None and not call.tool.is_read

@@ -119,6 +119,8 @@ def _state(call: Call) -> CallState:
         return CallState.FAILED if call.attempts else CallState.REJECTED
     if _effect(call, failure) != "unknown":
         return CallState.FAILED if call.attempts else CallState.REJECTED
+    if call.was_interrupted:  # nobody judged it: recovery goes on where this process stopped, as after a crash
+        return CallState.UNCERTAIN
     if call.is_resumed:
         return CallState.PARKED if call.due_at is None else CallState.UNCERTAIN
     if call.tool is not None and call.tool.effect == "idempotent_write":
@@ -150,7 +152,7 @@ def _published(call: Call, io: IO) -> dict[str, Any]:
         "success": failure is None,
         "error_type": error_type,
         "retryable": is_again,
-        "tool_name": tool.name if tool is not None else call.redactor.words(str(call.proposal.tool or "")[:200]),
+        "tool_name": tool.name if tool is not None else call.redactor.words(call.proposal.tool_text),
         "request_id": call.request_id,
         "normalized_args": arguments,
         "data": call.data,

@@ -8,7 +8,8 @@ from typing import Any, Final
 from fcguard.model.call import UNFILLED, Call
 from fcguard.model.context import OUTSIDE
 from fcguard.model.identity import digest_of
-from fcguard.model.secrets import Redactor
+from fcguard.model.secrets import Redactor, names_secrets
+from fcguard.model.tool import Tool
 from fcguard.stores.base import Event, Identity, Parts
 
 __all__ = ["NO_TASK", "WholeCall", "ending_of", "identity_of", "opening_of"]
@@ -54,7 +55,7 @@ def opening_of(call: Call) -> dict[str, Any]:
     if call.context is not OUTSIDE:
         _add_reach(payload, call.context)
     if _has_own_raw(call):
-        _add_raw(payload, normalized, call.redactor)
+        _add_raw(payload, normalized, call.redactor, call.tool)
     return payload
 
 
@@ -86,8 +87,14 @@ def _has_own_raw(call: Call) -> bool:
     return normalized is not None and (bool(normalized.folds) or not isinstance(call.proposal.arguments, dict))
 
 
-def _add_raw(payload: dict[str, Any], normalized: Any, redactor: Redactor) -> None:
-    payload["raw"] = redactor.words(normalized.raw)
+def _add_raw(payload: dict[str, Any], normalized: Any, redactor: Redactor, tool: Tool | None) -> None:
+    if normalized.value is None and tool is not None and names_secrets(tool.parameters, tool.redact):
+        # A text that could not be read cannot be masked by its fields either.
+        payload["raw"] = (
+            f"[{len(normalized.raw)} characters that could not be read; not kept, because the tool takes secrets]"
+        )
+    else:
+        payload["raw"] = redactor.words(normalized.raw)
     if normalized.folds:
         payload["folds"] = [_fold(fold, redactor) for fold in normalized.folds]
 
@@ -103,9 +110,9 @@ def _story(call: Call) -> dict[str, Any]:
     if call.parent is not None:
         payload["parent_id"] = call.parent.request_id
     if call.tool is None:
-        payload["asked_for"] = call.redactor.words(str(call.proposal.tool)[:200])
+        payload["asked_for"] = call.redactor.words(call.proposal.tool_text)
     elif call.tool.name != call.proposal.tool:
-        payload["asked_as"] = call.redactor.words(str(call.proposal.tool)[:200])
+        payload["asked_as"] = call.redactor.words(call.proposal.tool_text)
     verdict = call.verdict
     if verdict is not UNFILLED:
         payload["passed"] = verdict.passed
@@ -185,7 +192,7 @@ class WholeCall:
         result = self._make_result()
         story = self._story
         if self._normalized is not None:
-            _add_raw(story, self._normalized, self._redactor)
+            _add_raw(story, self._normalized, self._redactor, self._tool)
         tool, environment = self._tool, self._context.environment
         identity = Identity(
             result["request_id"],
