@@ -99,9 +99,6 @@ class _Base:
         self._workers, self._keep, self._clock, self._written = workers, keep, clock, written
         self.now, self.monotonic = clock.now, clock.monotonic
 
-    def _info(self, call: Call, attempt: Attempt) -> CallInfo:
-        return CallInfo(call, attempt, self.monotonic, self._keep, with_headers)
-
     def _waited(self, answers: list[Any], heard: Callable[[Any], None] | None, began: float) -> Any:
         """Open the answer of a ledger that somebody had to wait for, and only then tell how long that was."""
         try:
@@ -145,7 +142,7 @@ class BlockingIO(_Base):
     async def invoke(self, call: Call, attempt: Attempt, timeout: float | None) -> Any:
         """Run the tool inline without a timeout, in a worker thread with one."""
         prepared = call.prepared
-        info = self._info(call, attempt)
+        info = CallInfo(call, attempt, self.monotonic, self._keep, with_headers)
         token = CURRENT.set(info)
         try:
             if prepared.is_async:
@@ -277,7 +274,7 @@ class AsyncioIO(_Base):
     async def invoke(self, call: Call, attempt: Attempt, timeout: float | None) -> Any:
         """Await an async tool, cancelling it at its timeout; run a sync one in a worker thread."""
         prepared = call.prepared
-        info = self._info(call, attempt)
+        info = CallInfo(call, attempt, self.monotonic, self._keep, with_headers)
         fn = prepared.tool.fn
         token = CURRENT.set(info)
         try:
