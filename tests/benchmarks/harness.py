@@ -3,7 +3,8 @@
 Each case is calibrated to a short batch. In every round the batches of all cases of a group run once, in a new random
 order, and each case is compared with its reference in the same round. Before and after a batch a fixed loop is timed: a
 batch is quiet if both loops ran at full speed and the kernel did not take the processor away in between. Figures are medians
-over the quiet batches; where there are too few of them, over the least disturbed. An eighth of each batch is run before it
+over the quiet batches; where there are too few of them, over the least disturbed. Beforehand each case is run until it is in
+its stride: a ledger in memory is full then, and gives up an old call for each new one. An eighth of each batch is run before it
 is timed, so that the caches do not hold what the case before it needed. The garbage collector stays on; what the imports
 left behind is frozen, so that a call does not cost more because another framework is loaded.
 """
@@ -36,6 +37,7 @@ Row: TypeAlias = dict[str, Any]
 
 _BATCH = 0.0025
 """Seconds that one batch should take."""
+_WARM_RUNS = 10_500
 _QUIET = 1.25
 _FEWEST = 7
 _REFERENCE_BATCHES = 3
@@ -87,11 +89,12 @@ class Bench:
     Args:
         rounds: how often each case is timed.
         seconds: when to stop before that; a busy machine then gets fewer rounds, at least one.
+        warm: most seconds for which each case is run beforehand.
         batch: seconds of one batch.
     """
 
-    def __init__(self, rounds: int, seconds: float = math.inf, batch: float = _BATCH) -> None:
-        self._rounds, self._seconds, self._batch = rounds, seconds, batch
+    def __init__(self, rounds: int, seconds: float = math.inf, *, warm: float = 0.5, batch: float = _BATCH) -> None:
+        self._rounds, self._seconds, self._warm, self._batch = rounds, seconds, warm, batch
         self._cases: list[Case] = []
 
     def add(self, case: Case) -> None:
@@ -102,6 +105,7 @@ class Bench:
         """Time all cases and answer their rows, in the order in which they were added."""
         cases, references, end = self._cases, self._references(), time.monotonic() + self._seconds
         for case in cases:
+            await self._warm_up(case)
             await self._calibrate(case)
         settle()
         schedule = cases + [case for case in references.values() for _ in range(_REFERENCE_BATCHES - 1)]
@@ -119,6 +123,15 @@ class Bench:
         named = {(case.name, case.colour): case for case in self._cases}
         wanted = {(case.reference, case.colour) for case in self._cases}
         return {key: named[key] for key in wanted}
+
+    async def _warm_up(self, case: Case) -> None:
+        """Run a case until a ledger in memory holds all that it ever will, or until it is clear that this takes long."""
+        end = time.perf_counter() + self._warm
+        with case.around():
+            for _ in range(_WARM_RUNS // case.calls):
+                if time.perf_counter() > end:
+                    break
+                await finished(case.run())
 
     async def _calibrate(self, case: Case) -> None:
         """Find how many runs fill a batch; this warms the case up, too."""

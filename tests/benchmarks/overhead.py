@@ -36,7 +36,7 @@ COLOURS = ("sync", "async")
 
 async def _interleaved(options: argparse.Namespace) -> tuple[list[Row], list[Skipped]]:
     """Time the governed calls and the peers, both colours, in one run."""
-    bench, skipped = Bench(options.rounds, 35.0 if options.quick else math.inf), []
+    bench, skipped = Bench(options.rounds, 35.0 if options.quick else math.inf, warm=0.0 if options.smoke else 0.5), []
     async with AsyncExitStack() as clients:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory, ExitStack() as guards:
             for colour in COLOURS:
@@ -51,7 +51,7 @@ async def _interleaved(options: argparse.Namespace) -> tuple[list[Row], list[Ski
 
 async def _many_tools(options: argparse.Namespace) -> list[Row]:
     """Time the call of one tool among many, beside the bare call."""
-    bench = Bench(options.rounds, 12.0 if options.quick else math.inf)
+    bench = Bench(options.rounds, 12.0 if options.quick else math.inf, warm=0.0 if options.smoke else 0.5)
     numbers = (1, 100) if options.smoke else (1, 100, MANY)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory, ExitStack() as guards:
         for colour in COLOURS:
