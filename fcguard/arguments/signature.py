@@ -6,11 +6,14 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated, Any, Final, get_args
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError
 
+from fcguard.arguments.enum_literals import Members, literal_members, with_members
 from fcguard.arguments.marks import bound_mark
 from fcguard.errors import ConfigurationError
 from fcguard.model.call import CallInfo
@@ -45,12 +48,13 @@ class Converter:
 
     adapters: Mapping[str, TypeAdapter[Any]]
     factories: Mapping[str, FieldInfo]
+    members: Mapping[str, Members]
 
     def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Answer the arguments with the annotated types and the defaults of `Field(...)`; changes and answers the given dict."""
         for name, adapter in self.adapters.items():
             if name in arguments:
-                arguments[name] = _converted(adapter, arguments[name])
+                arguments[name] = _converted(adapter, arguments[name], self.members[name])
         for name, field in self.factories.items():
             if name not in arguments:
                 arguments[name] = field.get_default(call_default_factory=True)
@@ -63,7 +67,7 @@ class Converter:
             if name not in arguments:
                 continue
             try:
-                _converted(adapter, arguments[name])
+                _converted(adapter, arguments[name], self.members[name])
             except ValidationError as error:
                 for item in error.errors(include_url=False, include_context=False, include_input=False)[:20]:
                     path = ".".join([name, *(str(part) for part in item["loc"])])
@@ -73,12 +77,20 @@ class Converter:
         return tuple(found)
 
 
-def _converted(adapter: TypeAdapter[Any], value: Any) -> Any:
-    """Turn one JSON value; strict models and literals take some values (dates, enums) from JSON text only."""
-    try:
-        return adapter.validate_python(value)
-    except ValidationError:
-        return adapter.validate_json(json.dumps(value))
+def _converted(adapter: TypeAdapter[Any], value: Any, members: Members) -> Any:
+    """Turn one JSON value; strict models take some values (dates, enums) from JSON text only."""
+    tried = value
+    while True:
+        try:
+            return adapter.validate_python(tried)
+        except ValidationError as error:
+            put = with_members(tried, members, error) if members else None
+        if put is not None:
+            tried = put
+        elif tried is value:
+            return adapter.validate_json(json.dumps(value))
+        else:  # text cannot carry the members; the JSON types were checked by the schema
+            return adapter.validate_python(tried, strict=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +168,8 @@ def read_signature(
             factories[parameter.name] = parameter.default
     schema = _schema(adapters, required, defaults, is_open, name) if needs_schema else {}
     converting = {key: adapter for key, adapter in adapters.items() if not _is_native(adapter.core_schema)}
-    convert = Converter(converting, factories) if converting or factories else None
+    members = {key: literal_members(adapter.core_schema) for key, adapter in converting.items()}
+    convert = Converter(converting, factories, members) if converting or factories else None
     return Signature(schema, tuple(names), tuple(positional), bound, info_parameter, convert)
 
 
@@ -191,7 +204,7 @@ def _schema(
 ) -> dict[str, Any]:
     try:
         schemas, shared = TypeAdapter.json_schemas([(key, "validation", adapter) for key, adapter in adapters.items()])
-    except PydanticUserError as error:
+    except (PydanticUserError, PydanticSerializationError) as error:
         raise ConfigurationError(
             f"tool {name!r}: a parameter has no JSON Schema ({error}); register it with a JSON Schema"
         ) from None
@@ -225,7 +238,7 @@ def _is_native(schema: Any) -> bool:
         if isinstance(kind, str) and kind not in _JSON_NATIVE:
             return False
         if kind == "literal":
-            return all(isinstance(item, (str, int, bool, type(None))) for item in schema.get("expected", ()))
+            return not any(isinstance(item, (Enum, bytes)) for item in schema.get("expected", ()))
         if any(schema.get(change) for change in ("strip_whitespace", "to_lower", "to_upper")):
             return False
         nested = [schema.get(key) for key in ("schema", "items_schema", "keys_schema", "values_schema", "choices")]
