@@ -13,7 +13,7 @@ from fcguard.stores.chain import GENESIS, link
 from fcguard.stores.judge import Holder, check_new, guards_effect, guards_key, judge_move, judge_open, lease_after
 from fcguard.stores.payload import compose, identity_in, result_in
 
-__all__ = ["Batch", "Chain", "EventRow", "Row", "View"]
+__all__ = ["Batch", "Chain", "EnteredRow", "EventRow", "Row", "View"]
 
 _FIRST = Accepted(1)
 _SUCCEEDED, _FAILED, _REJECTED = CallState.SUCCEEDED, CallState.FAILED, CallState.REJECTED
@@ -82,6 +82,11 @@ EventRow: TypeAlias = tuple[int, int, str, str, float, int | None, bytes, bytes]
 """Number of the task, seq, request id, kind, at, seq of the call's event before it, payload, hash."""
 
 
+EnteredRow: TypeAlias = tuple[str, int, str, float, int, CallState, int, int, float, int, int | None]
+"""Request id, number of the task, tool, created at, seq of its first event, state, version, attempt, updated at, seq of its
+last event, seq of the event that holds the envelope. A tuple, because most calls are of this kind and need no more."""
+
+
 class View(Protocol):
     """What a batch reads, inside the transaction that will write."""
 
@@ -120,6 +125,7 @@ class Batch:
     Attributes:
         is_careful: as given.
         created: rows to insert, by request id.
+        entered: rows to insert of calls that were written whole, by request id.
         changed: rows to update, by request id.
         events: events to insert.
         chains: chains that grew.
@@ -133,6 +139,7 @@ class Batch:
         self._effects: dict[str, Row] = {}
         self._known: dict[str, Chain] = {}
         self.created: dict[str, Row] = {}
+        self.entered: dict[str, EnteredRow] = {}
         self.changed: dict[str, Row] = {}
         self.events: list[EventRow] = []
         self.chains: dict[str, Chain] = {}
@@ -151,6 +158,11 @@ class Batch:
         except StoreError as error:
             return error
 
+    def new_rows(self) -> list[Row]:
+        """Answer the rows to insert, those of entered calls too."""
+        chains = {chain.number: chain for chain in self.chains.values()}
+        return [*self.created.values(), *(_row_of(columns, chains) for columns in self.entered.values())]
+
     def claim(self, request_id: str, event: Event, lease: float) -> Row:
         """Make this process the owner of a call that the view holds."""
         row = self._row(request_id)
@@ -162,14 +174,22 @@ class Batch:
         return row
 
     def _enter(self, command: Enter) -> Answer | StoreError:
-        request_id, state = command.identity.request_id, command.state
+        request_id, state, attempt = command.request_id, command.state, command.attempt
         is_terminal = state is _SUCCEEDED or state is _FAILED or state is _REJECTED
-        exists = request_id in self.created or (self.is_careful and self._row(request_id) is not None)
+        exists = (
+            request_id in self.entered
+            or request_id in self.created
+            or (self.is_careful and self._row(request_id) is not None)
+        )
         if exists or not is_terminal:
             error = check_new(command, exists=exists)
             if error is not None:
                 return error
-        self._create(command, command.result).is_entered = True
+        identity, event, result = command.parts
+        chain, seq = self._begin(identity, state, attempt, event, result)
+        at, result_seq = event.at, None if result is None else seq
+        number = chain.number
+        self.entered[request_id] = (request_id, number, identity.tool, at, seq, state, 1, attempt, at, seq, result_seq)
         return _FIRST
 
     def _open(self, command: Open) -> Answer | StoreError:
@@ -180,7 +200,10 @@ class Batch:
         answer = judge_open(identity, self._key_holder(identity), self._effect_holder(identity))
         if answer is not None:
             return answer
-        row = self._create(command, None)
+        chain, seq = self._begin(identity, command.state, command.attempt, command.event, None)
+        at = command.event.at
+        row = Row(identity.request_id, chain, identity.tool, command.state, 1, command.attempt, at, at, seq, seq)
+        self.created[row.request_id] = row
         row.owner, row.lease_until, row.effect_key = self._owner, self._now + command.lease, identity.effect_key
         if identity.idempotency_key is not None:
             row.idempotency = identity.idempotency_scope, identity.idempotency_key
@@ -189,18 +212,16 @@ class Batch:
             self._effects[identity.effect_key] = row
         return _FIRST
 
-    def _create(self, command: Open | Enter, result: Mapping[str, Any] | None) -> Row:
-        identity, event, state, attempt = command.identity, command.event, command.state, command.attempt
-        task_id, request_id, at = identity.task_id, identity.request_id, event.at
-        call = task_id, request_id
-        payload = compose(event, call, state, version=1, attempt=attempt, identity=identity, result=result)
+    def _begin(
+        self, identity: Identity, state: CallState, attempt: int, event: Event, result: Mapping[str, Any] | None
+    ) -> tuple[Chain, int]:
+        """Append the first event of a call; answer its chain and number."""
+        task_id, request_id = identity.task_id, identity.request_id
+        payload = compose(
+            event, (task_id, request_id), state, version=1, attempt=attempt, identity=identity, result=result
+        )
         chain = self._known.get(task_id) or self._chain(task_id)
-        seq = self._extend(chain, request_id, event, None, payload)
-        row = Row(
-            request_id, chain, identity.tool, state, 1, attempt, at, at, seq, seq, None if result is None else seq
-        )  # fmt: skip
-        self.created[request_id] = row
-        return row
+        return chain, self._extend(chain, request_id, event, None, payload)
 
     def _move(self, move: Move, row: Row) -> Answer | StoreError:
         if move.version != row.version:
@@ -250,13 +271,21 @@ class Batch:
             self.changed[row.request_id] = row
 
     def _row(self, request_id: str) -> Row | None:
-        row = self.created.get(request_id) or self._loaded.get(request_id)
+        row = self.created.get(request_id) or self._loaded.get(request_id) or self._reopened(request_id)
         if row is None:
             row = self._view.row(request_id)
             if row is not None:
                 # One chain object per task, however many of its calls are touched.
                 row.chain = self._known.setdefault(row.chain.task_id, row.chain)
                 self._loaded[request_id] = row
+        return row
+
+    def _reopened(self, request_id: str) -> Row | None:
+        """Answer the row of a call that this very group entered; from now on it may change."""
+        columns = self.entered.pop(request_id, None)
+        if columns is None:
+            return None
+        row = self.created[request_id] = _row_of(columns, {chain.number: chain for chain in self.chains.values()})
         return row
 
     def _chain(self, task_id: str) -> Chain:
@@ -295,3 +324,9 @@ class Batch:
             if number == row.chain.number and at == seq:
                 return payload
         return self._view.payload(row.chain, seq)
+
+
+def _row_of(columns: EnteredRow, chains: Mapping[int, Chain]) -> Row:
+    request_id, number, tool, at, seq, state, version, attempt, _, last_seq, result_seq = columns
+    chain = chains[number]
+    return Row(request_id, chain, tool, state, version, attempt, at, at, seq, last_seq, result_seq, is_entered=True)

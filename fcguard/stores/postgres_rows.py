@@ -192,8 +192,8 @@ def flush(connection: Connection, batch: Batch) -> str | None:
     if not batch.events:
         return None
     with connection.pipeline():
-        if batch.created:
-            rows = [(*_steady(row), *_current(row)) for row in batch.created.values()]
+        rows = [(*_steady(row), *_current(row)) for row in batch.new_rows()]
+        if rows:
             connection.execute(_INSERT_CALLS.encode(), _columns(rows))
         if batch.changed:
             rows = [(row.request_id, *_current(row)) for row in batch.changed.values()]

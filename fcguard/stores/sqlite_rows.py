@@ -37,6 +37,7 @@ _OF_ENTERED: Final = (
     "request_id", "task", "tool", "created_at", "first_seq", "state", "version", "attempt", "updated_at", "last_seq",
     "result_seq",
 )  # fmt: skip
+"""In the order of `EnteredRow`."""
 _AT_ONCE: Final = 16
 """Rows in one INSERT: a fifth cheaper than one by one, and the interpreter's lock changes hands less often."""
 
@@ -129,10 +130,12 @@ class SQLiteView:
 
 def flush(connection: sqlite3.Connection, batch: Batch) -> None:
     """Write what a batch gathered; the caller commits."""
-    entered = [_entered(row) for row in batch.created.values() if row.is_entered]
-    opened = [(*_steady(row), *_current(row), *_keys(row)) for row in batch.created.values() if not row.is_entered]
-    _insert_all(connection, _OF_ENTERED, entered)
-    _insert_all(connection, (*_STEADY, *_CURRENT, *_KEYS), opened)
+    _insert_all(connection, _OF_ENTERED, list(batch.entered.values()))
+    _insert_all(
+        connection,
+        (*_STEADY, *_CURRENT, *_KEYS),
+        [(*_steady(row), *_current(row), *_keys(row)) for row in batch.created.values()],
+    )
     if batch.changed:
         connection.executemany(_UPDATE_CALL, [(*_current(row), row.request_id) for row in batch.changed.values()])
     _insert_all(connection, _EVENT_COLUMNS, batch.events)
@@ -149,13 +152,6 @@ def _insert_all(connection: sqlite3.Connection, columns: tuple[str, ...], rows: 
         connection.execute(many, tuple(itertools.chain.from_iterable(rows[start : start + _AT_ONCE])))
     for row in rows[whole:]:
         connection.execute(one, row)
-
-
-def _entered(row: Row) -> tuple[Any, ...]:
-    return (
-        row.request_id, row.chain.number, row.tool, row.created_at, row.first_seq, row.state, row.version, row.attempt,
-        row.updated_at, row.last_seq, row.result_seq,
-    )  # fmt: skip
 
 
 def _steady(row: Row) -> tuple[Any, ...]:
