@@ -19,6 +19,7 @@ from fcguard.model.context import BOUND_NAMES
 from fcguard.model.failure import Effect
 from fcguard.model.result import ToolResult
 from fcguard.model.tool import ConfirmBy, Fallback, Retry, Tool
+from fcguard.recovery.own_plans import check_own_plans
 from fcguard.rules.base import check_rule, is_async, to_rule
 from fcguard.tool_options import as_tuples, check_options, frozen_tool
 
@@ -261,6 +262,7 @@ def _check_recovery(tool: Tool) -> None:
     for entry in tool.fallback:
         if not isinstance(entry, (str, Fallback)):
             raise ConfigurationError(f"tool {name!r}: fallback {entry!r} must be a tool's name or a Fallback")
+    check_own_plans(tool)
 
 
 def _check_colours(tool: Tool, rules: Sequence[Any], is_async_tool: bool) -> None:

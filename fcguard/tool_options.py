@@ -16,7 +16,7 @@ from fcguard.results.contract import compile_contract
 __all__ = ["as_tuples", "check_options", "frozen_tool"]
 
 _TUPLES: Final = ("business_key", "fallback", "rules", "constraints", "classifiers", "redact")
-_MAPPINGS: Final = ("bound", "aliases", "normalize")
+_MAPPINGS: Final = ("bound", "aliases", "normalize", "recovery")
 
 
 def as_tuples(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,11 +37,21 @@ def as_tuples(options: Mapping[str, Any]) -> dict[str, Any]:
     for key in _MAPPINGS:
         if key in out:
             out[key] = _built(dict, key, out[key] if out[key] is not None else {}, "a mapping")
+    if "recovery" in out:
+        out["recovery"] = {str(row): _plan(row, plan) for row, plan in out["recovery"].items()}
     tags = out.get("tags")
     if "tags" in out:
         wanted = [tags] if isinstance(tags, str) else () if tags is None else tags
         out["tags"] = _built(frozenset, "tags", wanted, "a set of texts")
     return out
+
+
+def _plan(row: Any, plan: Any) -> tuple[Any, ...]:
+    if isinstance(plan, str):
+        raise ConfigurationError(f"recovery[{row!r}]={plan!r} is one text; write a tuple: ({plan!r},)")
+    if isinstance(plan, Mapping):
+        raise ConfigurationError(f"recovery[{row!r}]={plan!r}: a tool has one effect; give its plan alone, ('stop',)")
+    return tuple(_built(tuple, f"recovery[{row!r}]", plan, "a sequence of actions"))
 
 
 def _built(kind: Callable[[Any], Any], key: str, value: Any, what: str) -> Any:

@@ -161,7 +161,18 @@ def test_what_can_work_does(guard: Guard, declare: Callable[..., None]) -> None:
 
 
 def test_every_option_is_checked() -> None:
-    by_meaning = {"name", "parameters", "fn", "effect", "confirm", "fallback", "rules", "constraints", "output"}
+    by_meaning = {
+        "name",
+        "parameters",
+        "fn",
+        "effect",
+        "confirm",
+        "fallback",
+        "recovery",
+        "rules",
+        "constraints",
+        "output",
+    }
     assert _CHECKS.keys() | by_meaning == {field.name for field in fields(Tool)}
 
 

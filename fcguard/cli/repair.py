@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -9,7 +10,9 @@ import typer
 from fcguard.cli.output import Exit, print_json, print_table, reporting, say
 from fcguard.cli.source import App, Json, StoreUrl, open_guard
 from fcguard.errors import UsageError
-from fcguard.recovery.table import DEFAULT_TABLE, EFFECTS
+from fcguard.model.tool import Tool
+from fcguard.recovery.own_plans import effective_rows, source_of
+from fcguard.recovery.table import DEFAULT_TABLE, EFFECTS, RecoveryTable
 
 __all__ = ["add_to"]
 
@@ -78,22 +81,66 @@ def resolve_call(
             say(f"{request_id}: {'SUCCEEDED' if applied else 'FAILED'}. {result.message}")
 
 
-def print_recovery_table(as_json: Json = False, app: App = None) -> None:
-    """Print which actions follow which failure: the default table, or that of a guard."""
+def print_recovery_table(
+    as_json: Json = False,
+    app: App = None,
+    tool: Annotated[
+        str | None, typer.Option("--tool", metavar="NAME", help="What follows for one tool of --app, and who says so.")
+    ] = None,
+) -> None:
+    """Print which actions follow which failure: the default table, that of a guard, or what counts for one of its tools."""
     with reporting():
         if app is None:
-            rows = list(DEFAULT_TABLE.rows())
-        else:
-            with open_guard(None, app) as guard:
-                rows = list(guard.recovery_table.rows())
-        if as_json:
-            for failure_class, error_type, effect, plan in rows:
-                print_json({"class": failure_class, "error_type": error_type, "effect": effect, "plan": plan})
+            if tool is not None:
+                raise UsageError("--tool needs --app: only your application has the tools")
+            _print_table(DEFAULT_TABLE, (), as_json)
             return
-        plans: dict[tuple[str, str], dict[str, str]] = {}
-        for failure_class, error_type, effect, plan in rows:
-            plans.setdefault((failure_class, error_type), {})[effect] = " > ".join(plan)
-        print_table(
-            ("class", "error type", *EFFECTS),
-            [(*key, *(plan.get(effect, "as the class") for effect in EFFECTS)) for key, plan in plans.items()],
-        )
+        with open_guard(None, app) as guard:
+            if tool is None:
+                _print_table(guard.recovery_table, guard.tools, as_json)
+            else:
+                _print_rows(guard.recovery_table, _named(guard.tools, tool), as_json)
+
+
+def _named(tools: Sequence[Tool], name: str) -> Tool:
+    for tool in tools:
+        if tool.name == name:
+            return tool
+    raise UsageError(
+        f"there is no tool {name!r}; the guard has {', '.join(sorted(tool.name for tool in tools)) or 'none'}"
+    )
+
+
+def _print_table(table: RecoveryTable, tools: Sequence[Tool], as_json: bool) -> None:
+    plans: dict[tuple[str, str], dict[str, str]] = {}
+    for failure_class, error_type, effect, plan in table.rows():
+        source = source_of(failure_class if error_type == "*" else error_type, effect, plan)
+        if as_json:
+            print_json(
+                {"class": failure_class, "error_type": error_type, "effect": effect, "plan": plan, "from": source}
+            )
+        mark = "" if source == "default" else " (guard)"
+        plans.setdefault((failure_class, error_type), {})[effect] = " > ".join(plan) + mark
+    if as_json:
+        return
+    print_table(
+        ("class", "error type", *EFFECTS),
+        [(*key, *(plan.get(effect, "as the class") for effect in EFFECTS)) for key, plan in plans.items()],
+    )
+    own = [f"{tool.name} ({', '.join(tool.recovery)})" for tool in tools if tool.recovery]
+    if own:
+        say(f"\nTools with plans of their own: {', '.join(own)}. See --tool NAME.")
+
+
+def _print_rows(table: RecoveryTable, tool: Tool, as_json: bool) -> None:
+    rows = list(effective_rows(table, tool))
+    if as_json:
+        for row in rows:
+            print_json({"tool": tool.name, "effect": tool.effect, "class": row.failure_class, "error_type": row.error_type,
+                        "plan": row.plan, "from": row.source, "row": row.row})  # fmt: skip
+        return
+    say(f"{tool.name} ({tool.effect})")
+    print_table(
+        ("class", "error type", "plan", "from", "row"),
+        [(row.failure_class, row.error_type, " > ".join(row.plan), row.source, row.row) for row in rows],
+    )

@@ -8,10 +8,17 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 from fcguard.model.failure import Effect
 
-__all__ = ["ConfirmBy", "Fallback", "Retry", "Tool", "ToolOptions"]
+__all__ = ["Action", "ConfirmBy", "Fallback", "Plan", "Retry", "Tool", "ToolOptions"]
 
 Rule: TypeAlias = Callable[[Any], Any]
 Check: TypeAlias = Any
+
+Action = Literal["retry", "confirm", "wait", "switch", "fallback", "stop"]
+"""retry: the same arguments again · confirm: read the state first · wait: until the environment is ready · switch: to the
+next environment · fallback: another tool answers · stop: report reason, evidence and next action."""
+
+Plan: TypeAlias = tuple[Action, ...]
+"""Actions in the order they are tried; the last is always `stop`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,7 @@ class ToolOptions(TypedDict, total=False):
     idempotency_lifetime: float | None
     conditional: bool
     fallback: Sequence[str | Fallback]
+    recovery: Mapping[str, Sequence[Action]]
     rules: Sequence[Rule]
     constraints: Sequence[Check]
     classifiers: Sequence[Callable[[Any, Any], Any]]
@@ -121,6 +129,8 @@ class Tool:
             is not sent again on the strength of its key, also after a crash. None: for ever.
         conditional: the write has a condition that makes a second one harmless (If-Match, compare and set).
         fallback: tools that answer when this one cannot.
+        recovery: plans of this tool that go before the guard's recovery table, by failure class or error type,
+            `{"TIMEOUT": ("fallback", "stop")}`.
         rules: business rules `(call) -> None | Violation`.
         constraints: execution constraints, asked before every attempt.
         classifiers: `(exception_or_result, call) -> ErrorType | Classified | None`, asked before the built-in ones.
@@ -157,6 +167,7 @@ class Tool:
     idempotency_lifetime: float | None = 86_400.0
     conditional: bool = False
     fallback: tuple[str | Fallback, ...] = ()
+    recovery: Mapping[str, Plan] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
     constraints: tuple[Check, ...] = ()
     classifiers: tuple[Callable[[Any, Any], Any], ...] = ()

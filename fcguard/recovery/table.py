@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from types import MappingProxyType
+from typing import Any, Final, get_args
 
 from fcguard.errors import ConfigurationError
 from fcguard.model.failure import TAXONOMY, Effect, ErrorType, Failure, FailureClass, NextAction
+from fcguard.model.tool import Action, Plan
 
-__all__ = ["DEFAULT_TABLE", "EFFECTS", "Action", "Plan", "RecoveryTable", "is_retryable"]
-
-Action = Literal["retry", "confirm", "wait", "switch", "fallback", "stop"]
-"""retry: the same arguments again · confirm: read the state first · wait: until the environment is ready · switch: to the
-next environment · fallback: another tool answers · stop: report reason, evidence and next action."""
-
-Plan: TypeAlias = tuple[Action, ...]
-"""Actions in the order they are tried; the last is always `stop`."""
+__all__ = ["DEFAULT_TABLE", "EFFECTS", "Action", "Plan", "RecoveryTable", "check_plan", "check_row", "is_retryable"]
 
 EFFECTS: Final[tuple[Effect, ...]] = get_args(Effect)
+
+_CODE: Final = re.compile(r"[A-Z][A-Z0-9_.:-]{0,127}")
+_KNOWN: Final = (*FailureClass.__members__, *ErrorType.__members__)
+_NO_PLANS: Final[Mapping[str, Plan]] = MappingProxyType({})
 
 _STOP: Final[Plan] = ("stop",)
 _RETRY: Final[Plan] = ("retry", "fallback", "stop")
@@ -74,15 +75,31 @@ class RecoveryTable:
                 f"the recovery table has no plan for {missing}; give one for each class and effect"
             )
         for name, plans in [*self.classes.items(), *self.types.items()]:
+            check_row(name, "the recovery table")
             for effect, plan in plans.items():
-                _check_plan(f"{name} x {effect}", plan, effect)
+                check_plan(name, effect, plan, f"the plan for {name} x {effect}")
 
-    def plan_for(self, failure: Failure, effect: Effect) -> Plan:
-        """Look the plan up: the error type's own row first, then its class."""
-        own = self.types.get(failure.error_type)
-        if own is not None and effect in own:
-            return own[effect]
-        return self.classes[failure.failure_class][effect]
+    def plan_for(self, failure: Failure, effect: Effect, own: Mapping[str, Plan] = _NO_PLANS) -> Plan:
+        """Look the plan up.
+
+        Args:
+            failure: what happened.
+            effect: of the tool.
+            own: the tool's own plans. They go before the table's; in both, an error type's plan goes before its class's.
+        """
+        return self.decide(failure.error_type, failure.failure_class, effect, own)[0]
+
+    def decide(
+        self, error_type: str, failure_class: FailureClass, effect: Effect, own: Mapping[str, Plan]
+    ) -> tuple[Plan, str, bool]:
+        """Answer the plan, the row that it comes from (an error type or a class), and whether that is one of the tool's own."""
+        for row in (error_type, failure_class):
+            if row in own:
+                return own[row], str(row), True
+        plans = self.types.get(error_type)
+        if plans is not None and effect in plans:
+            return plans[effect], str(error_type), False
+        return self.classes[failure_class][effect], str(failure_class), False
 
     def replacing(self, name: str, plans: Mapping[Effect, Plan]) -> RecoveryTable:
         """Answer a table with other plans for one failure class or error type.
@@ -92,7 +109,7 @@ class RecoveryTable:
             plans: plans by effect; effects that are not named keep theirs.
 
         Raises:
-            ConfigurationError: a plan does not end in `stop`, or would repeat a destructive call.
+            ConfigurationError: the name is none of these, or a plan does not end in `stop`, or it could apply a write twice.
         """
         if name in FailureClass.__members__:
             row = FailureClass(name)
@@ -124,19 +141,40 @@ class RecoveryTable:
         return "\n".join(lines)
 
 
-def _check_plan(where: str, plan: Plan, effect: Effect) -> None:
+def check_row(name: Any, owner: str) -> None:
+    """Refuse what names no row: neither a failure class nor an error type, and no code of one's own but a misspelling.
+
+    Raises:
+        ConfigurationError: it names none.
+    """
+    if name in _KNOWN:
+        return
+    close = difflib.get_close_matches(str(name).upper(), _KNOWN, n=1, cutoff=0.85)
+    if close or not isinstance(name, str) or not _CODE.fullmatch(name):
+        hint = f"did you mean {close[0]!r}?" if close else f"failure classes are {', '.join(FailureClass)}"
+        raise ConfigurationError(
+            f"{owner} has no row {name!r}: name a failure class, an error type, or a code of your own in upper case; {hint}"
+        )
+
+
+def check_plan(row: str, effect: Effect, plan: Plan, where: str) -> None:
+    """Refuse a plan that is none, and one that could apply a write twice.
+
+    Raises:
+        ConfigurationError: it is refused; the message begins with `where`.
+    """
     actions = get_args(Action)
     if effect not in EFFECTS:
-        raise ConfigurationError(f"the plan for {where}: there is no effect {effect!r}; use {', '.join(EFFECTS)}")
+        raise ConfigurationError(f"{where}: there is no effect {effect!r}; use {', '.join(EFFECTS)}")
     if not plan or plan[-1] != "stop" or any(action not in actions for action in plan):
-        raise ConfigurationError(f"the plan for {where} must be words of {actions} and end in 'stop', not {plan!r}")
+        raise ConfigurationError(f"{where} must be words of {actions} and end in 'stop', not {plan!r}")
+    if len(set(plan)) != len(plan):
+        raise ConfigurationError(f"{where} names an action twice: {plan!r}; how often it is tried is said by retry=")
     if effect == "destructive" and ("retry" in plan or "fallback" in plan):
+        raise ConfigurationError(f"{where} repeats a destructive call; use ('confirm', 'stop') or ('stop',)")
+    if effect in ("write", "destructive") and "UNCERTAIN" in row and plan not in (_CONFIRM, _STOP):
         raise ConfigurationError(
-            f"the plan for {where} repeats a destructive call; use ('confirm', 'stop') or ('stop',)"
-        )
-    if effect in ("write", "destructive") and "UNCERTAIN" in where and plan not in (_CONFIRM, _STOP):
-        raise ConfigurationError(
-            f"the plan for {where} must be {_CONFIRM} or {_STOP}: an uncertain write may have been applied, and only its "
+            f"{where} must be {_CONFIRM} or {_STOP}: an uncertain write may have been applied, and only its "
             "confirmation may lead to a repeat"
         )
 

@@ -87,7 +87,7 @@ def _judged_with_the_earlier(call: Call, attempt: Attempt, failure: Failure) -> 
 async def _act(call: Call, failure: Failure, is_halted: bool, config: Config, io: IO) -> bool:
     if call.tool is None:
         return False
-    for action in config.table.plan_for(failure, call.tool.effect):
+    for action in config.table.plan_for(failure, call.tool.effect, call.tool.recovery):
         if action == "stop" or (is_halted and action not in _BEFORE_DISPATCH):
             continue
         then = await _ACTIONS[action](call, failure, config, io)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -132,4 +134,68 @@ def test_the_recovery_table_is_printed_whole(shell: Shell) -> None:
     assert result.code == 0
     assert result.out.splitlines()[0].split()[0] == "class"
     rows = shell("recovery-table", "--json", store=False).lines
-    assert {"class": "UNCERTAIN", "error_type": "*", "effect": "write", "plan": ["confirm", "stop"]} in rows
+    uncertain = {
+        "class": "UNCERTAIN",
+        "error_type": "*",
+        "effect": "write",
+        "plan": ["confirm", "stop"],
+        "from": "default",
+    }
+    assert uncertain in rows
+    assert {row["from"] for row in rows} == {"default"}
+
+
+APP = """
+    from fcguard import Guard, MemoryStore
+    from fcguard.recovery.table import DEFAULT_TABLE
+
+    guard = Guard(store=MemoryStore(), recovery=DEFAULT_TABLE.replacing("TIMEOUT", {"read": ("stop",)}))
+
+    @guard.tool(effect="read", fallback=["query_copy"], recovery={"AVAILABILITY": ("fallback", "stop"), "TIMEOUT": ("retry", "stop")})
+    def query(order_id: str) -> str:
+        return order_id
+
+    @guard.tool(effect="read")
+    def query_copy(order_id: str) -> str:
+        return order_id
+"""
+
+
+@pytest.fixture
+def own_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "shop_with_own_plans.py").write_text(textwrap.dedent(APP))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "shop_with_own_plans", raising=False)
+    return "shop_with_own_plans:guard"
+
+
+def test_the_table_of_a_guard_says_what_it_changed_and_which_tools_differ(shell: Shell, own_app: str) -> None:
+    text = shell("recovery-table", "--app", own_app, store=False).out
+    assert "TIMEOUT" in text
+    assert "stop (guard)" in text
+    assert "Tools with plans of their own: query (AVAILABILITY, TIMEOUT)" in text
+    rows = shell("recovery-table", "--app", own_app, "--json", store=False).lines
+    assert [row["error_type"] for row in rows if row["from"] == "guard"] == ["TIMEOUT"]
+
+
+def test_the_table_of_a_tool_says_which_rows_are_overridden_and_where(shell: Shell, own_app: str) -> None:
+    text = shell("recovery-table", "--app", own_app, "--tool", "query", store=False)
+    assert (text.code, text.out.splitlines()[0]) == (0, "query (read)")
+    rows = shell("recovery-table", "--app", own_app, "--tool", "query", "--json", store=False).lines
+    told = {row["error_type"]: (row["plan"], row["from"], row["row"]) for row in rows if row["class"] == "AVAILABILITY"}
+    assert told == {
+        "*": (["fallback", "stop"], "tool", "AVAILABILITY"),
+        "CIRCUIT_OPEN": (["fallback", "stop"], "tool", "AVAILABILITY"),
+        "TIMEOUT": (["retry", "stop"], "tool", "TIMEOUT"),
+    }
+    other = shell("recovery-table", "--app", own_app, "--tool", "query_copy", "--json", store=False).lines
+    assert {(row["error_type"], row["from"]) for row in other if row["from"] != "default"} == {("TIMEOUT", "guard")}
+    assert {(row["tool"], row["effect"]) for row in other} == {("query_copy", "read")}
+
+
+def test_a_table_of_a_tool_needs_an_application_that_has_it(shell: Shell, own_app: str) -> None:
+    nobody = shell("recovery-table", "--app", own_app, "--tool", "qery", store=False)
+    assert (nobody.code, "the guard has query, query_copy" in nobody.err) == (2, True)
+    nowhere = shell("recovery-table", "--tool", "query", store=False)
+    assert (nowhere.code, "--tool needs --app" in nowhere.err) == (2, True)
