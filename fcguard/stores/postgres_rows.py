@@ -191,20 +191,42 @@ def flush(connection: Connection, batch: Batch) -> str | None:
     """Write what a batch gathered in one round trip, and answer the transaction's id; the caller commits."""
     if not batch.events:
         return None
-    with connection.pipeline():
-        rows = [(*_steady(row), *_current(row)) for row in batch.new_rows()]
-        if rows:
-            connection.execute(_INSERT_CALLS.encode(), _columns(rows))
-        if batch.changed:
-            rows = [(row.request_id, *_current(row)) for row in batch.changed.values()]
-            connection.execute(_UPDATE_CALLS.encode(), _columns(rows))
-        rows = [(*event[:4], float(event[4]), *event[5:]) for event in batch.events]
-        connection.execute(_INSERT_EVENTS.encode(), _columns(rows))
-        heads = [(chain.number, chain.seq, chain.hash) for chain in batch.chains.values()]
-        connection.execute(_UPDATE_HEADS.encode(), _columns(heads))
-        cursor = connection.execute("SELECT pg_current_xact_id()::text")
-    ((xid,),) = cursor.fetchall()
+    ((xid,),) = _piped(connection, lambda: _send(connection, batch)).fetchall()
     return str(xid)
+
+
+def _send(connection: Connection, batch: Batch) -> psycopg.Cursor[Any]:
+    rows = [(*_steady(row), *_current(row)) for row in batch.new_rows()]
+    if rows:
+        connection.execute(_INSERT_CALLS.encode(), _columns(rows))
+    if batch.changed:
+        rows = [(row.request_id, *_current(row)) for row in batch.changed.values()]
+        connection.execute(_UPDATE_CALLS.encode(), _columns(rows))
+    rows = [(*event[:4], float(event[4]), *event[5:]) for event in batch.events]
+    connection.execute(_INSERT_EVENTS.encode(), _columns(rows))
+    heads = [(chain.number, chain.seq, chain.hash) for chain in batch.chains.values()]
+    connection.execute(_UPDATE_HEADS.encode(), _columns(heads))
+    return connection.execute("SELECT pg_current_xact_id()::text")
+
+
+def _piped(connection: Connection, send: Callable[[], psycopg.Cursor[Any]]) -> psycopg.Cursor[Any]:
+    """Send statements in a pipeline and raise the first error.
+
+    The error of a statement can come up while a later one is sent. If it left the block, psycopg would find the rest of the
+    pipeline aborted and log that, which a program without logging sees on stderr; so it is raised when the pipeline has ended.
+    """
+    first: Exception | None = None
+    try:
+        with connection.pipeline():
+            try:
+                cursor = send()
+            except Exception as error:
+                first = error
+    except psycopg.Error as error:
+        raise first or error from None
+    if first is not None:
+        raise first
+    return cursor
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
