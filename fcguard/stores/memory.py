@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from fcguard.errors import ConfigurationError, StoreClosed, StoreError
@@ -42,7 +42,7 @@ from fcguard.stores.judge import (
 from fcguard.stores.memory_rows import ChainEnd, Record, Row, holder_of, matches
 from fcguard.stores.owner import Liveness, Owner, this_owner
 from fcguard.stores.payload import STORE_KEY
-from fcguard.stores.recoverable import Claim, Drained, Pruned
+from fcguard.stores.recoverable import Claim, Drained, Pruned, tools_to_claim
 
 __all__ = ["MemoryStore"]
 
@@ -155,13 +155,14 @@ class MemoryStore:
         """Answer this process: the only one that can own anything here."""
         return [self.owner]
 
-    def claim(self, *, limit: int = 100, lease: float = 60.0) -> list[Claim]:
+    def claim(self, *, limit: int = 100, lease: float = 60.0, tools: Collection[str] | None = None) -> list[Claim]:
         """Take over calls whose lease lapsed or whose next action is due; see `RecoverableStore.claim`."""
-        here, now = self.owner, self._clock()
+        here, now, wanted = self.owner, self._clock(), tools_to_claim(tools)
         claims: list[Claim] = []
         with self._lock:
             for row in list(self._open.values()):
-                if len(claims) < limit and is_claimable(row, Liveness.SELF, now):
+                is_wanted = wanted is None or row.identity.tool in wanted
+                if len(claims) < limit and is_wanted and is_claimable(row, Liveness.SELF, now):
                     silent = now - row.updated_at
                     row.version += 1
                     row.owner, row.lease_until = here.id, now + lease

@@ -63,9 +63,17 @@ def _owners(connection: Connection, where: str = "", parameters: Sequence[Any] =
 
 
 def claim(
-    connection: Connection, batch: Batch, view: PostgresView, here: Owner, now: float, *, limit: int, lease: float
+    connection: Connection,
+    batch: Batch,
+    view: PostgresView,
+    here: Owner,
+    now: float,
+    *,
+    limit: int,
+    lease: float,
+    tools: frozenset[str] | None,
 ) -> list[Claim]:
-    """Take over calls that nobody works on; the caller writes the batch and commits.
+    """Take over calls that nobody works on, of some tools or of all; the caller writes the batch and commits.
 
     The condition is that of `judge.is_claimable`, in SQL; calls that another transaction writes now are passed over.
     """
@@ -75,9 +83,9 @@ def claim(
     found = connection.execute(
         "SELECT request_id FROM fc_calls WHERE is_open AND state <> 'PARKED' AND coalesce(next_at, %s) <= %s "
         "AND NOT (state = 'PREPARED' AND attempt = 0 AND next_at IS NULL) "
-        "AND (lease_until IS NULL OR lease_until <= %s OR owner = ANY(%s)) "
+        "AND (lease_until IS NULL OR lease_until <= %s OR owner = ANY(%s)) AND (%s::text[] IS NULL OR tool = ANY(%s)) "
         "ORDER BY request_id LIMIT %s FOR UPDATE SKIP LOCKED",
-        (now, now, now, dead, limit),
+        (now, now, now, dead, *[None if tools is None else sorted(tools)] * 2, limit),
     ).fetchall()
     view.prepare_ids([request_id for (request_id,) in found])
     claims: list[Claim] = []

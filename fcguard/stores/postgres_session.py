@@ -139,12 +139,14 @@ class PostgresSession(Session[Connection]):
         self._view = PostgresView(connection)
         return Batch(self._view, self.owner.id, now, lease=self.lease, careful=careful)
 
-    def claim(self, limit: int, lease: float) -> list[Claim]:
-        """Take over calls that nobody works on."""
+    def claim(self, limit: int, lease: float, tools: frozenset[str] | None) -> list[Claim]:
+        """Take over calls that nobody works on, of some tools or of all."""
 
         def write(connection: Connection, batch: Batch, now: float) -> list[Claim]:
             assert self._view is not None
-            claims = postgres_owners.claim(connection, batch, self._view, self.owner, now, limit=limit, lease=lease)
+            claims = postgres_owners.claim(
+                connection, batch, self._view, self.owner, now, limit=limit, lease=lease, tools=tools
+            )
             self._flush(connection, batch)
             return claims
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from fcguard.errors import UsageError
 from fcguard.stores.base import Enter, Gap, Head, Move, Note, Store, StoredCall
 from fcguard.stores.owner import Liveness, Owner
 
-__all__ = ["Claim", "Drained", "GapRow", "Pruned", "RecoverableStore", "join_gaps"]
+__all__ = ["Claim", "Drained", "GapRow", "Pruned", "RecoverableStore", "join_gaps", "tools_to_claim"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,17 @@ def join_gaps(gaps: Iterable[GapRow]) -> list[GapRow]:
     return joined
 
 
+def tools_to_claim(tools: Collection[str] | None) -> frozenset[str] | None:
+    """Answer the names of the tools whose calls are to be claimed; None: of every tool.
+
+    Raises:
+        UsageError: one name was given instead of several; its letters would be taken for names, and nothing claimed.
+    """
+    if isinstance(tools, str):
+        raise UsageError(f"claim(tools={tools!r}): give the names in a list, as in tools=[{tools!r}]")
+    return None if tools is None else frozenset(tools)
+
+
 class RecoverableStore(Store, Protocol):
     """A ledger from which calls can be taken over after their process died."""
 
@@ -81,7 +93,7 @@ class RecoverableStore(Store, Protocol):
         """Answer the processes that the ledger knows."""
         ...
 
-    def claim(self, *, limit: int = 100, lease: float = 60.0) -> list[Claim]:
+    def claim(self, *, limit: int = 100, lease: float = 60.0, tools: Collection[str] | None = None) -> list[Claim]:
         """Take over calls that nobody works on: owner proved dead, lease lapsed, or next action due.
 
         Never claimed: PARKED calls, and PREPARED ones that were never sent and wait for somebody (`next_at` is None).
@@ -89,8 +101,11 @@ class RecoverableStore(Store, Protocol):
         Args:
             limit: most calls to take.
             lease: seconds this process asks for.
+            tools: names of the tools whose calls to take, so that a service leaves alone what only another one can act on;
+                None: of every tool.
 
         Raises:
+            UsageError: `tools` is one name, not several.
             StoreError: the ledger cannot be read or written.
         """
         ...

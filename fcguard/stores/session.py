@@ -96,8 +96,8 @@ class Session(ABC, Generic[C]):
         """Answer the known processes."""
 
     @abstractmethod
-    def claim(self, limit: int, lease: float) -> list[Claim]:
-        """Take over calls that nobody works on (on the writer's thread)."""
+    def claim(self, limit: int, lease: float, tools: frozenset[str] | None) -> list[Claim]:
+        """Take over calls that nobody works on, of some tools or of all (on the writer's thread)."""
 
     @abstractmethod
     def renew(self) -> None:

@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from fcguard.errors import StoreClosed, StoreError
@@ -24,7 +24,7 @@ from fcguard.stores.base import (
     StoredEvent,
 )
 from fcguard.stores.owner import Owner
-from fcguard.stores.recoverable import Claim, Drained, Pruned
+from fcguard.stores.recoverable import Claim, Drained, Pruned, tools_to_claim
 from fcguard.stores.session import Session
 from fcguard.stores.spool import Spool
 
@@ -102,10 +102,11 @@ class SqlStore(ABC):
         """Answer the processes that the ledger knows."""
         return self._open().owners()
 
-    def claim(self, *, limit: int = 100, lease: float = 60.0) -> list[Claim]:
+    def claim(self, *, limit: int = 100, lease: float = 60.0, tools: Collection[str] | None = None) -> list[Claim]:
         """Take over calls that nobody works on; see `RecoverableStore.claim`."""
+        wanted = tools_to_claim(tools)
         session = self._open()
-        return session.on_writer(lambda: session.claim(limit, lease))
+        return session.on_writer(lambda: session.claim(limit, lease, wanted))
 
     def heartbeat(self) -> None:
         """Renew the leases of this process's calls now; the writer does it by itself at a third of the lease."""

@@ -53,9 +53,16 @@ def read_owners(connection: sqlite3.Connection, where: str = "", parameters: Seq
 
 
 def claim(
-    connection: sqlite3.Connection, batch: Batch, here: Owner, now: float, *, limit: int, lease: float
+    connection: sqlite3.Connection,
+    batch: Batch,
+    here: Owner,
+    now: float,
+    *,
+    limit: int,
+    lease: float,
+    tools: frozenset[str] | None,
 ) -> list[Claim]:
-    """Take over calls that nobody works on; inside a transaction that the caller commits."""
+    """Take over calls that nobody works on, of some tools or of all; inside a transaction that the caller commits."""
     owners = {owner.id: owner for owner in read_owners(connection, f"WHERE id IN ({_OF_OPEN_CALLS})")}
     liveness = {id_: liveness_of(owner, here) for id_, owner in owners.items()}
     claims: list[Claim] = []
@@ -63,7 +70,7 @@ def claim(
         if len(claims) >= limit:
             break
         known = liveness.get(call.owner or "", Liveness.UNKNOWN)
-        if not is_claimable(call, known, now):
+        if (tools is not None and call.identity.tool not in tools) or not is_claimable(call, known, now):
             continue
         previous = owners.get(call.owner or "")
         request_id = call.identity.request_id

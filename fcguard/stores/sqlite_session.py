@@ -136,11 +136,11 @@ class SQLiteSession(Session[sqlite3.Connection]):
         """Answer the known processes."""
         return self.read(sqlite_owners.read_owners)
 
-    def claim(self, limit: int, lease: float) -> list[Claim]:
-        """Take over calls that nobody works on."""
+    def claim(self, limit: int, lease: float, tools: frozenset[str] | None) -> list[Claim]:
+        """Take over calls that nobody works on, of some tools or of all."""
         return self.write_batch(
             lambda connection, batch, now: sqlite_owners.claim(
-                connection, batch, self.owner, now, limit=limit, lease=lease
+                connection, batch, self.owner, now, limit=limit, lease=lease, tools=tools
             )
         )
 

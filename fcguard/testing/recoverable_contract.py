@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from fcguard.errors import UsageError
 from fcguard.model.states import CallState
 from fcguard.stores.base import CallQuery, Stale
 from fcguard.stores.chain import verify
@@ -71,6 +72,23 @@ class RecoverableStoreContract(StoreContract):
         first, rest = store.claim(limit=2), store.claim()
         assert (len(first), len(rest)) == (2, 3)
         assert not set(ids(claim.call for claim in first)) & set(ids(claim.call for claim in rest))
+
+    def test_a_worker_claims_only_calls_of_its_tools(self, store: RecoverableStore) -> None:
+        for number, tool in enumerate(["create_order", "refund", "create_order", "ship"]):
+            ask(store, open_call(number, tool=tool, lease=0.0))
+        assert store.claim(tools=[]) == []
+        assert store.claim(tools={"create_orders", "REFUND"}) == []
+        claims = store.claim(tools={"refund", "ship"}, limit=1) + store.claim(tools=["refund", "ship"])
+        assert [claim.call.identity.tool for claim in claims] == ["refund", "ship"]
+        left = [store.get(f"fc-20260130-{number:06d}") for number in (0, 2)]
+        assert [(call.version, call.owner) for call in left if call is not None] == [(1, store.owner.id)] * 2
+        assert ids(claim.call for claim in store.claim()) == ["fc-20260130-000000", "fc-20260130-000002"]
+
+    def test_one_name_is_no_list_of_tools(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1, lease=0.0))
+        with pytest.raises(UsageError, match=r"tools=\['create_order'\]"):
+            store.claim(tools="create_order")
+        assert len(store.claim(tools=("create_order",))) == 1
 
     def test_a_heartbeat_renews_leases(self, store: RecoverableStore) -> None:
         ask(store, open_call(1, lease=0.0))
