@@ -13,6 +13,7 @@ from fcguard.adapters.base import (
     GuardLike,
     ResultLike,
     Turn,
+    never_raising,
     paired,
     require_colour,
     text_for_model,
@@ -31,6 +32,7 @@ _PROMPT_TOKENS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_r
 """Anthropic counts cached tokens beside `input_tokens`; together they are the prompt."""
 
 
+@never_raising("anthropic")
 def read(message: Any, *, max_tokens: int | None = None) -> Turn:
     """Read a message.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, ParamSpec, Protocol, runtime_checkable
 
 from fcguard.errors import ColourError, UsageError
 from fcguard.model.context import TaskContext
@@ -21,10 +22,13 @@ __all__ = [
     "ResultLike",
     "Turn",
     "TurnFormat",
+    "never_raising",
     "paired",
     "require_colour",
     "text_for_model",
 ]
+
+P = ParamSpec("P")
 
 TurnFormat = Literal["openai.chat", "openai.responses", "anthropic", "mcp"]
 
@@ -155,6 +159,26 @@ class Turn:
             arguments that are not text). A copy, yours to change.
         """
         return [copy.deepcopy(dict(message)) for message in self.assistant]
+
+
+def never_raising(format: TurnFormat) -> Callable[[Callable[P, Turn]], Callable[P, Turn]]:
+    """Make a reader total: of a response whose own methods raise, no call is read, and `Turn.unread` says so.
+
+    Args:
+        format: the format of the turn that stands for such a response.
+    """
+
+    def decorate(read: Callable[P, Turn]) -> Callable[P, Turn]:
+        @functools.wraps(read)
+        def reading(*args: P.args, **keywords: P.kwargs) -> Turn:
+            try:
+                return read(*args, **keywords)
+            except Exception as error:
+                return Turn(format=format, unread=(f"response: reading it raised {type(error).__name__}",))
+
+        return reading
+
+    return decorate
 
 
 def paired(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fcguard.adapters import wire
-from fcguard.adapters.base import AsyncGuardLike, GuardLike, ResultLike, Turn, paired, text_for_model
+from fcguard.adapters.base import AsyncGuardLike, GuardLike, ResultLike, Turn, never_raising, paired, text_for_model
 from fcguard.errors import UsageError
 from fcguard.model.intent import Intent
 from fcguard.telemetry.propagate import continued
@@ -18,6 +18,7 @@ _META_NAMES = {"progress_token": "progressToken"}
 """Names that the Python SDK gives to fields of `_meta` -> their names on the wire."""
 
 
+@never_raising("mcp")
 def read(request: Any) -> Turn:
     """Read a `tools/call` request.
 

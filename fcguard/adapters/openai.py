@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from fcguard.adapters import wire
-from fcguard.adapters.base import AsyncGuardLike, Conversation, GuardLike, ResultLike, Turn, require_colour
+from fcguard.adapters.base import (
+    AsyncGuardLike,
+    Conversation,
+    GuardLike,
+    ResultLike,
+    Turn,
+    never_raising,
+    require_colour,
+)
 from fcguard.adapters.openai_chat import read_chat, write_chat
 from fcguard.adapters.openai_responses import is_response, read_response, write_response
 from fcguard.errors import ColourError, ConfigurationError, MissingExtraError
@@ -18,6 +26,7 @@ from fcguard.model.schemas import ToolLike, definitions
 __all__ = ["OpenAIChatSource", "aanswer", "answer", "read", "write"]
 
 
+@never_raising("openai.chat")
 def read(response: Any, *, max_tokens: int | None = None) -> Turn:
     """Read a response of Chat Completions or Responses.
 

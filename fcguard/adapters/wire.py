@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
 from fcguard.model.intent import Usage
+from fcguard.model.secrets import writable
 
 __all__ = [
     "argument_text",
@@ -34,6 +37,12 @@ _SCALARS: Final = (str, bytes, bytearray, int, float, complex, type(None))
 _SEQUENCES: Final = (list, tuple, set, frozenset)
 _MAX_DEPTH: Final = 100
 """Deeper than any arguments that fcguard accepts (64), so that cutting an echo here never hides a call that runs."""
+_MAX_CONTAINERS: Final = 400_000
+"""More than any arguments that fcguard accepts (1 MiB as text) can hold; ends the copy of an object without an end."""
+_CUT: Final = "..."
+_LONGEST_POSITION: Final = 18
+_DEFAULT_DIGITS: Final = 4300
+"""Python's own default for the longest integer that is written as text."""
 
 _CUT_SHORT: Final = frozenset({"content_filter", "refusal"})
 """Reasons that end a response in the middle, as a length limit does; calls in it may be incomplete."""
@@ -66,18 +75,24 @@ def sequence(value: Any) -> list[Any]:
     """Answer the entries of a list; a mapping keyed by position (an accumulated stream) gives its values in order."""
     if isinstance(value, (list, tuple)):
         return list(value)
-    if isinstance(value, Mapping) and value and all(_is_position(key) for key in value):
+    if isinstance(value, Mapping) and len(value) and all(_is_position(key) for key in value):
         return [value[key] for key in sorted(value, key=int)]
     return []
 
 
 def _is_position(key: Any) -> bool:
-    return (isinstance(key, int) and not isinstance(key, bool)) or (isinstance(key, str) and key.isdecimal())
+    if isinstance(key, str):
+        return key.isdecimal() and len(key) <= _LONGEST_POSITION
+    return isinstance(key, int) and not isinstance(key, bool)
 
 
 def text(value: Any) -> str | None:
-    """Answer the value if it is text and not empty, else None."""
-    return value if isinstance(value, str) and value else None
+    """Answer the value if it is text and not empty, else None; lone surrogates are spelt out, so that UTF-8 can hold it."""
+    return _written(value) or None if isinstance(value, str) else None
+
+
+def _written(value: str) -> str:
+    return writable(str.__str__(value))
 
 
 def count(value: Any) -> int | None:
@@ -116,24 +131,27 @@ def arguments_of(value: Any) -> str | bytes | Mapping[str, Any] | None:
     """Answer raw arguments as an intent holds them: text and objects as they are, anything else as its JSON text."""
     if value is None or isinstance(value, (str, bytes, Mapping)):
         return value
+    if isinstance(value, float):
+        return json.dumps(float.__float__(value))
     converted = plain(value)
     return converted if isinstance(converted, dict) else json.dumps(converted)
 
 
 def argument_text(value: Any) -> str:
     """Answer raw arguments as the text that a provider reads back; none at all become an empty object."""
-    raw = arguments_of(value)
-    if isinstance(raw, bytes):
-        raw = raw.decode("utf-8", "replace")
+    raw = plain(arguments_of(value))
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         return "{}"
-    return raw if isinstance(raw, str) else json.dumps(plain(raw))
+    return raw if isinstance(raw, str) else json.dumps(raw)
 
 
 def error_of(response: Any) -> list[str]:
     """Answer what `Turn.unread` lists for an error object that a server sent in place of a response."""
     error = field(response, "error")
-    return [] if error is None else [f"error: {label(field(error, 'message') or error)}"]
+    if error is None:
+        return []
+    message = field(error, "message")
+    return [f"error: {label(error if message is None else message)}"]
 
 
 def present(value: Mapping[str, Any], *without: str) -> dict[str, Any]:
@@ -143,33 +161,69 @@ def present(value: Mapping[str, Any], *without: str) -> dict[str, Any]:
 
 def label(value: Any, longest: int = 200) -> str:
     """Answer a short printable form of a foreign value for `Turn.unread`."""
-    shown = repr(value) if isinstance(value, (str, int, float, bool, type(None))) else type(value).__name__
-    return shown if len(shown) <= longest else shown[:longest] + "..."
+    if isinstance(value, str):
+        shown = repr(str.__str__(value))
+    else:
+        shown = repr(_scalar(value)) if isinstance(value, (int, float, type(None))) else type(value).__name__
+    return shown if len(shown) <= longest else shown[:longest] + _CUT
 
 
-def plain(value: Any, *, _path: tuple[int, ...] = ()) -> Any:
-    """Copy a value into plain dicts, lists and scalars.
+def plain(value: Any) -> Any:
+    """Copy a value into plain dicts, lists and scalars that can be written as strict JSON and as UTF-8.
 
     Args:
         value: anything; objects with `model_dump` are dumped by alias with the fields that were set, others by their
             attributes.
 
     Returns:
-        A copy that shares nothing mutable. What is deeper than 100 levels, or holds itself, is cut to `"..."`.
+        A copy that shares nothing mutable. What is deeper than 100 levels, or holds itself, or is an integer of more digits than
+        Python writes (4300 by default), is cut to `"..."`; infinity and NaN become their names, and lone surrogates are spelt out.
     """
-    if value is None or isinstance(value, (str, bool, int, float)):
+    return _Copier().copy(value, ())
+
+
+class _Copier:
+    """Copies one value, and gives up at a great number of parts."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = _MAX_CONTAINERS
+
+    def copy(self, value: Any, path: tuple[int, ...]) -> Any:
+        if value is None or isinstance(value, (str, int, float)):
+            return _scalar(value)
+        if isinstance(value, (bytes, bytearray)):
+            return bytes(value).decode("utf-8", "replace")
+        self._left -= 1
+        if self._left < 0 or len(path) >= _MAX_DEPTH or id(value) in path:
+            return _CUT
+        path = (*path, id(value))
+        if isinstance(value, _SEQUENCES):
+            return [self.copy(entry, path) for entry in value]
+        fields = value if isinstance(value, Mapping) else _fields(value)
+        if fields is None:
+            return label(value)
+        return {_key(key): self.copy(entry, path) for key, entry in fields.items()}
+
+
+def _scalar(value: Any) -> Any:
+    """Answer a scalar, of a subclass too, as the builtin that strict JSON can hold."""
+    if isinstance(value, str):
+        return _written(value)
+    if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, (bytes, bytearray)):
-        return value.decode("utf-8", "replace")
-    if len(_path) >= _MAX_DEPTH or id(value) in _path:
-        return "..."
-    path = (*_path, id(value))
-    if isinstance(value, _SEQUENCES):
-        return [plain(entry, _path=path) for entry in value]
-    fields = value if isinstance(value, Mapping) else _fields(value)
-    if fields is None:
-        return label(value)
-    return {str(key): plain(entry, _path=path) for key, entry in fields.items()}
+    if isinstance(value, int):
+        digits = sys.get_int_max_str_digits() or _DEFAULT_DIGITS
+        number = int.__int__(value)
+        return number if number.bit_length() < digits * math.log2(10) - 1 else _CUT
+    real = float.__float__(value)
+    return real if math.isfinite(real) else json.dumps(real)
+
+
+def _key(key: Any) -> str:
+    shown = _scalar(key) if isinstance(key, (str, int, float)) else key
+    return writable(str(shown))
 
 
 def plain_object(value: Any) -> dict[str, Any]:
@@ -217,7 +271,7 @@ def bind_ids(given: Iterable[Any], seed: str) -> tuple[str, ...]:
 
 def identity(value: Any) -> str | int | None:
     """Answer the id of a response or of a JSON-RPC request, in its own type; None if it has none."""
-    return value if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+    return _scalar(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
 
 
 def seed_of(response: Any, content: Any) -> str:
@@ -228,8 +282,9 @@ def seed_of(response: Any, content: Any) -> str:
 def given_id(value: Any) -> str | None:
     """Answer the model's own id of a call as text; None if it gave none."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return value if isinstance(value, str) and value.strip() else None
+        return str(_scalar(value))
+    found = text(value)
+    return found if found is not None and found.strip() else None
 
 
 def _made(seed: str, position: int, taken: set[str]) -> str:
