@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, TypeVar
 
+from fcguard.constraints.circuit import Circuit, CircuitSnapshot
 from fcguard.constraints.options import check_count, check_rate, check_seconds
-from fcguard.constraints.state import new_lock
+from fcguard.constraints.state import SharedState, new_lock, state_key, wall_clock
 from fcguard.errors import ConfigurationError
 from fcguard.model.call import Attempt, Call
 from fcguard.model.failure import ErrorType, FailureClass, Violation, class_of
 
 __all__ = ["CircuitBreaker", "CircuitSnapshot", "is_tool_failure"]
 
-CircuitState = Literal["closed", "open", "half_open"]
+T = TypeVar("T")
 
 _COUNTED: Final = frozenset({FailureClass.AVAILABILITY, FailureClass.UNCERTAIN, FailureClass.TOOL})
 _MOST_CIRCUITS: Final = 10_000
@@ -37,52 +36,6 @@ def is_tool_failure(attempt: Attempt) -> bool | None:
     return True if happened in _COUNTED else None
 
 
-@dataclass(frozen=True, slots=True)
-class CircuitSnapshot:
-    """What a circuit knows now.
-
-    Attributes:
-        state: `closed` (calls pass), `open` (refused), `half_open` (probing).
-        calls, failures, slow: outcomes in the window.
-        retry_after: seconds until an open circuit starts to probe; None if it is not open.
-        probes: probes under way.
-    """
-
-    state: CircuitState
-    calls: int
-    failures: int
-    slow: int
-    retry_after: float | None
-    probes: int
-
-
-class _Circuit:
-    __slots__ = ("changed_at", "failures", "outcomes", "passed", "probes", "slow", "state")
-
-    def __init__(self) -> None:
-        self.state: CircuitState = "closed"
-        self.changed_at = float("-inf")
-        self.outcomes: deque[tuple[float, bool, bool]] = deque()
-        self.failures = self.slow = self.passed = 0
-        self.probes: dict[str, float] = {}
-
-    def enter(self, state: CircuitState, now: float) -> None:
-        self.state, self.changed_at = state, now
-        self.outcomes.clear()
-        self.probes.clear()
-        self.failures = self.slow = self.passed = 0
-
-    def add(self, now: float, is_failed: bool, is_slow: bool) -> None:
-        self.outcomes.append((now, is_failed, is_slow))
-        self.failures += is_failed
-        self.slow += is_slow
-
-    def drop_oldest(self) -> None:
-        _, was_failed, was_slow = self.outcomes.popleft()
-        self.failures -= was_failed
-        self.slow -= was_slow
-
-
 class CircuitBreaker:
     """Refuses calls (`CIRCUIT_OPEN`, with `retry_after`) while what they would reach keeps failing.
 
@@ -94,10 +47,14 @@ class CircuitBreaker:
 
     Confirmations pass unseen: what became of a write must be found out even while its circuit is open. Refusals, cancellations
     and parameter errors count neither as failure nor as success. Give one instance to every tool of one dependency, or a `key`
-    to keep one circuit per tool, host or tenant. State is kept per process: each worker finds out by itself.
+    to keep one circuit per tool, host or tenant.
+
+    Without `state` each process finds out by itself. With a state that workers share they count together: what one of them sees
+    fail, all of them know, and `probes` holds for all together. A worker that dies while it probes leaves a probe that is never
+    settled, which ends after `probe_seconds` like any other. What is written then is the whole window, once per attempt.
 
     Args:
-        name: name for the evidence.
+        name: name for the evidence, and of the state: breakers of one name in one state are one breaker.
         window_calls: most outcomes looked at.
         window_seconds: oldest outcome looked at; None: however old.
         minimum_calls: outcomes needed before a rate means anything.
@@ -110,6 +67,8 @@ class CircuitBreaker:
         write_probe_seconds: how long a half-open circuit waits for a read; None: as long as `open_seconds`.
         key: `(call) -> key` of the circuit; None: one circuit for the instance.
         is_failure: `(attempt) -> True | False | None` in place of `is_tool_failure`.
+        state: where circuits are kept; None: in this process. Where it cannot be reached, calls are refused (`RULE_FAILED`).
+        wall: wall clock in seconds, used with a state that other processes share.
 
     Raises:
         ConfigurationError: an option makes no sense.
@@ -121,6 +80,8 @@ class CircuitBreaker:
         "_key",
         "_lock",
         "_only",
+        "_state",
+        "_wall",
         "failure_rate",
         "minimum_calls",
         "name",
@@ -150,6 +111,8 @@ class CircuitBreaker:
         write_probe_seconds: float | None = None,
         key: Callable[[Call], Hashable] | None = None,
         is_failure: Callable[[Attempt], bool | None] = is_tool_failure,
+        state: SharedState | None = None,
+        wall: Callable[[], float] = wall_clock,
     ) -> None:
         self.name = name
         self.window_calls = check_count(name, "window_calls", window_calls)
@@ -168,12 +131,15 @@ class CircuitBreaker:
         wait = open_seconds if write_probe_seconds is None else write_probe_seconds
         self.write_probe_seconds = check_seconds(name, "write_probe_seconds", wait)
         self._key, self._is_failure = key, is_failure
+        self._state, self._wall = state, wall
         self._lock = new_lock()
-        self._only = _Circuit()
-        self._circuits: dict[Hashable, _Circuit] = {}
+        self._only = Circuit()
+        self._circuits: dict[Hashable, Circuit] = {}
 
     def admit(self, call: Call, now: float) -> Violation | None:
         """Admit the attempt, or refuse it with `CIRCUIT_OPEN`."""
+        if self._state is not None:
+            return None if call.purpose == "confirm" else self._admit_shared(self._state, call, now)
         circuit = self._only if self._key is None else self._circuit_of(self._key(call))
         if circuit.state == "closed" or call.purpose == "confirm":
             return None
@@ -184,14 +150,21 @@ class CircuitBreaker:
         """Count how an admitted attempt ended."""
         if call.purpose == "confirm":
             return
+        is_failed, is_slow, started = None, False, now
+        if attempt is not None:
+            is_failed, started = self._is_failure(attempt), attempt.started
+            is_slow = self.slow_seconds is not None and attempt.duration >= self.slow_seconds
+        if self._state is not None:
+            self._settle_shared(self._state, call, (is_failed, is_slow), now - started, now)
+            return
         circuit = self._only if self._key is None else self._circuit_of(self._key(call))
         with self._lock:
+            # An attempt that was sent before the circuit closed tells about the time before.
             if circuit.state == "closed":
-                # An attempt that was sent before the circuit closed tells about the time before.
-                if attempt is not None and attempt.started >= circuit.changed_at:
-                    self._count(circuit, attempt, now)
+                if is_failed is not None and started >= circuit.changed_at:
+                    self._count(circuit, is_failed, is_slow, now)
             elif circuit.state == "half_open":
-                self._settle_probe(circuit, call, attempt, now)
+                self._settle_probe(circuit, call.request_id, is_failed, is_slow, now)
 
     def snapshot(self, now: float, key: Hashable = None) -> CircuitSnapshot:
         """Answer what a circuit knows.
@@ -200,20 +173,60 @@ class CircuitBreaker:
             now: monotonic seconds.
             key: which circuit, if the breaker has a `key`.
         """
-        circuit = self._only if self._key is None else self._circuits.get(key, _Circuit())
+        if self._state is not None:
+            stored = self._state.change(state_key("circuit", self.name, key), lambda stored: (stored, stored))
+            at = self._wall() if self._state.is_shared else now
+            return self._seen(Circuit.from_json(stored, at), at)
+        circuit = self._only if self._key is None else self._circuits.get(key, Circuit())
         with self._lock:
-            left = max(0.0, circuit.changed_at + self.open_seconds - now) if circuit.state == "open" else None
-            return CircuitSnapshot(
-                circuit.state, len(circuit.outcomes), circuit.failures, circuit.slow, left, len(circuit.probes)
-            )
+            return self._seen(circuit, now)
 
-    def _circuit_of(self, key: Hashable) -> _Circuit:
+    def _seen(self, circuit: Circuit, now: float) -> CircuitSnapshot:
+        left = max(0.0, circuit.changed_at + self.open_seconds - now) if circuit.state == "open" else None
+        return CircuitSnapshot(
+            circuit.state, len(circuit.outcomes), circuit.failures, circuit.slow, left, len(circuit.probes)
+        )
+
+    def _admit_shared(self, state: SharedState, call: Call, now: float) -> Violation | None:
+        at = self._wall() if state.is_shared else now
+
+        def admit(stored: dict[str, Any] | None) -> tuple[dict[str, Any] | None, Violation | None]:
+            if stored is None or stored["state"] == "closed":
+                return stored, None
+            circuit = Circuit.from_json(stored, at)
+            refused = self._admit_tripped(circuit, call, at)
+            return circuit.as_json(), refused
+
+        return state.change(self._key_of(call), admit)
+
+    def _settle_shared(
+        self, state: SharedState, call: Call, ended: tuple[bool | None, bool], ago: float, now: float
+    ) -> None:
+        at = self._wall() if state.is_shared else now
+        is_failed, is_slow = ended
+
+        def settle(stored: dict[str, Any] | None) -> tuple[dict[str, Any] | None, None]:
+            circuit = Circuit.from_json(stored, at)
+            if circuit.state == "closed":
+                if is_failed is None or at - ago < circuit.changed_at:
+                    return stored, None
+                self._count(circuit, is_failed, is_slow, at)
+            elif circuit.state == "half_open":
+                self._settle_probe(circuit, call.request_id, is_failed, is_slow, at)
+            return circuit.as_json(), None
+
+        state.change(self._key_of(call), settle)
+
+    def _key_of(self, call: Call) -> str:
+        return state_key("circuit", self.name, None if self._key is None else self._key(call))
+
+    def _circuit_of(self, key: Hashable) -> Circuit:
         circuit = self._circuits.get(key)
         if circuit is None:
             with self._lock:
                 if len(self._circuits) >= _MOST_CIRCUITS:
                     self._forget_one()
-                circuit = self._circuits.setdefault(key, _Circuit())
+                circuit = self._circuits.setdefault(key, Circuit())
         return circuit
 
     def _forget_one(self) -> None:
@@ -221,7 +234,7 @@ class CircuitBreaker:
         oldest = next((key for key, circuit in self._circuits.items() if circuit.state == "closed"), None)
         self._circuits.pop(oldest, None)
 
-    def _admit_tripped(self, circuit: _Circuit, call: Call, now: float) -> Violation | None:
+    def _admit_tripped(self, circuit: Circuit, call: Call, now: float) -> Violation | None:
         if circuit.state == "open":
             left = circuit.changed_at + self.open_seconds - now
             if left > 0:
@@ -243,30 +256,23 @@ class CircuitBreaker:
         circuit.probes[call.request_id] = now
         return None
 
-    def _settle_probe(self, circuit: _Circuit, call: Call, attempt: Attempt | None, now: float) -> None:
-        started = circuit.probes.pop(call.request_id, None)
+    def _settle_probe(
+        self, circuit: Circuit, request_id: str, is_failed: bool | None, is_slow: bool, now: float
+    ) -> None:
+        started = circuit.probes.pop(request_id, None)
         if started is None:
             return
-        if now - started >= self.probe_seconds:
+        if now - started >= self.probe_seconds or is_failed or (is_slow and is_failed is not None):
             circuit.enter("open", now)
-            return
-        is_failed = None if attempt is None else self._is_failure(attempt)
-        if attempt is None or is_failed is None:
-            return
-        if is_failed or self._is_slow(attempt):
-            circuit.enter("open", now)
-            return
-        circuit.passed += 1
-        if circuit.passed >= self.probes:
-            circuit.enter("closed", now)
+        elif is_failed is not None:
+            circuit.passed += 1
+            if circuit.passed >= self.probes:
+                circuit.enter("closed", now)
 
-    def _count(self, circuit: _Circuit, attempt: Attempt, now: float) -> None:
-        is_failed = self._is_failure(attempt)
-        if is_failed is None:
-            return
-        circuit.add(now, is_failed, self._is_slow(attempt))
+    def _count(self, circuit: Circuit, is_failed: bool, is_slow: bool, now: float) -> None:
+        circuit.add(now, is_failed, is_slow)
         outcomes = circuit.outcomes
-        if len(outcomes) > self.window_calls:
+        while len(outcomes) > self.window_calls:  # more than one, if another worker has a longer window
             circuit.drop_oldest()
         if self.window_seconds is not None:
             oldest = now - self.window_seconds
@@ -278,9 +284,6 @@ class CircuitBreaker:
             or (self.slow_seconds is not None and circuit.slow / calls >= self.slow_rate)
         ):
             circuit.enter("open", now)
-
-    def _is_slow(self, attempt: Attempt) -> bool:
-        return self.slow_seconds is not None and attempt.duration >= self.slow_seconds
 
     def _refuse(self, left: float, why: str) -> Violation:
         return Violation(

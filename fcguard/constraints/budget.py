@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from fcguard.constraints.options import check_count
-from fcguard.constraints.state import new_lock
+from fcguard.constraints.state import SharedState, new_lock, state_key, wall_clock
 from fcguard.model.call import Attempt, Call
 from fcguard.model.context import Budget
 from fcguard.model.failure import ErrorType, NextAction, Violation
@@ -22,20 +23,24 @@ class CallBudget:
 
     Args:
         limit: most calls in one task.
-        name: name for the evidence.
+        name: name for the evidence, and of the state.
+        state: where the count is kept, by task id, for workers that share a task; None: in this process, per entered task.
     """
 
-    __slots__ = ("_lock", "limit", "name")
+    __slots__ = ("_lock", "_state", "limit", "name")
 
-    def __init__(self, limit: int, *, name: str = "call_budget") -> None:
+    def __init__(self, limit: int, *, name: str = "call_budget", state: SharedState | None = None) -> None:
         self.limit, self.name = check_count(name, "limit", limit, 0), name
-        self._lock = new_lock()
+        self._lock, self._state = new_lock(), state
 
     def admit(self, call: Call, now: float) -> Violation | None:
         """Count the first attempt of a call, or refuse it."""
         if call.attempts or call.purpose == "confirm":
             return None
         task: Task | None = call.task
+        if self._state is not None and task is not None:
+            is_left = self._state.change(_key("calls", self.name, task), _take(self.limit))
+            return None if is_left else _exhausted(self.name, "calls", self.limit)
         memory: dict[Any, Any] = {} if task is None else task.memory
         with self._lock:
             used = memory.get(self, 0)
@@ -47,6 +52,9 @@ class CallBudget:
     def settle(self, call: Call, attempt: Attempt | None, now: float) -> None:
         """Give the call back if nothing was sent."""
         if attempt is None and not call.attempts and call.purpose != "confirm" and call.task is not None:
+            if self._state is not None:
+                self._state.change(_key("calls", self.name, call.task), _give_back)
+                return
             with self._lock:
                 call.task.memory[self] -= 1
 
@@ -58,20 +66,24 @@ class AttemptBudget:
 
     Args:
         limit: most attempts in one task.
-        name: name for the evidence.
+        name: name for the evidence, and of the state.
+        state: where the count is kept, by task id, for workers that share a task; None: in this process, per entered task.
     """
 
-    __slots__ = ("_lock", "limit", "name")
+    __slots__ = ("_lock", "_state", "limit", "name")
 
-    def __init__(self, limit: int, *, name: str = "attempt_budget") -> None:
+    def __init__(self, limit: int, *, name: str = "attempt_budget", state: SharedState | None = None) -> None:
         self.limit, self.name = check_count(name, "limit", limit, 0), name
-        self._lock = new_lock()
+        self._lock, self._state = new_lock(), state
 
     def admit(self, call: Call, now: float) -> Violation | None:
         """Count an attempt, or refuse it."""
         if call.purpose == "confirm":
             return None
         task: Task | None = call.task
+        if self._state is not None and task is not None:
+            is_left = self._state.change(_key("attempts", self.name, task), _take(self.limit))
+            return None if is_left else _exhausted(self.name, "attempts", self.limit)
         memory: dict[Any, Any] = {self: len(call.attempts)} if task is None else task.memory
         with self._lock:
             used = memory.get(self, 0)
@@ -83,6 +95,9 @@ class AttemptBudget:
     def settle(self, call: Call, attempt: Attempt | None, now: float) -> None:
         """Give the attempt back if nothing was sent."""
         if attempt is None and call.purpose != "confirm" and call.task is not None:
+            if self._state is not None:
+                self._state.change(_key("attempts", self.name, call.task), _give_back)
+                return
             with self._lock:
                 call.task.memory[self] -= 1
 
@@ -101,12 +116,24 @@ class TaskBudget:
 
     It reads the counters of the running task; attempts and cost under way in other threads count as spent. Confirmations pass:
     what became of a write must be found out whatever it costs. Without a budget or outside a task it admits everything.
+
+    Args:
+        name: name for the evidence, and of the state.
+        state: where is kept what tasks have spent, by task id, for workers that share a task: the calls that were admitted, and
+            when the first of them entered the task. None: what the task itself has counted.
+        wall: wall clock in seconds, used with a state that other processes share.
     """
 
-    __slots__ = ("_lock", "name")
+    __slots__ = ("_lock", "_state", "_wall", "name")
 
-    def __init__(self) -> None:
-        self.name = "task_budget"
+    def __init__(
+        self,
+        *,
+        name: str = "task_budget",
+        state: SharedState | None = None,
+        wall: Callable[[], float] = wall_clock,
+    ) -> None:
+        self.name, self._state, self._wall = name, state, wall
         self._lock = new_lock()
 
     def admit(self, call: Call, now: float) -> Violation | None:
@@ -115,6 +142,8 @@ class TaskBudget:
         if budget is None or call.task is None or call.purpose == "confirm":
             return None
         task: Task = call.task
+        if self._state is not None:
+            return self._spend_shared(self._state, call, task, budget, now)
         if budget.seconds is not None and now - task.started >= budget.seconds:
             return _exhausted(self.name, "seconds", budget.seconds)
         # The counter holds this call already; a retry of a call that was within the budget stays within it.
@@ -127,6 +156,10 @@ class TaskBudget:
     def settle(self, call: Call, attempt: Attempt | None, now: float) -> None:
         """Give attempt and cost back if nothing was sent."""
         if attempt is not None or call.task is None or call.purpose == "confirm":
+            return
+        if self._state is not None:
+            if call.context.budget is not None:
+                self._state.change(_key("task", self.name, call.task), lambda stored: (_minus(stored, call), None))
             return
         spent: _Spent | None = call.task.memory.get(self)
         if spent is not None:
@@ -151,6 +184,27 @@ class TaskBudget:
             spent.cost = cost
             return None
 
+    def _spend_shared(self, state: SharedState, call: Call, task: Task, budget: Budget, now: float) -> Violation | None:
+        at = self._wall() if state.is_shared else now
+        entered = at - (now - task.started)
+
+        def spend(stored: dict[str, float] | None) -> tuple[dict[str, float] | None, tuple[str, float] | None]:
+            spent = stored or {"since": entered, "calls": 0, "attempts": 0, "cost": 0.0}
+            since, cost = min(spent["since"], entered), spent["cost"] + _cost(call)
+            calls, attempts = spent["calls"] + (not call.attempts), spent["attempts"] + 1
+            for unit, limit, is_over in (
+                ("seconds", budget.seconds, at - since >= (budget.seconds or 0)),
+                ("calls", budget.calls, not call.attempts and calls > (budget.calls or 0)),
+                ("attempts", budget.attempts, attempts > (budget.attempts or 0)),
+                ("cost", budget.cost, cost > (budget.cost or 0) * (1 + _ROUNDING)),
+            ):
+                if limit is not None and is_over:
+                    return stored, (unit, limit)
+            return {"since": since, "calls": calls, "attempts": attempts, "cost": cost}, None
+
+        over = state.change(_key("task", self.name, task), spend)
+        return None if over is None else _exhausted(self.name, *over)
+
 
 task_budget: Final = TaskBudget()
 """Holds every task to its own `Budget`; keeps its notes in the task, so one instance serves all guards."""
@@ -162,6 +216,25 @@ _ROUNDING: Final = 1e-9
 
 def _cost(call: Call) -> float:
     return 0.0 if call.tool is None else call.tool.cost
+
+
+def _key(kind: str, name: str, task: Task) -> str:
+    return state_key(f"budget_{kind}", name, task.context.task_id)
+
+
+def _take(limit: int) -> Callable[[int | None], tuple[int | None, bool]]:
+    return lambda used: ((used or 0) + 1, True) if (used or 0) < limit else (used, False)
+
+
+def _give_back(used: int | None) -> tuple[int | None, None]:
+    return (None if used is None or used <= 1 else used - 1), None
+
+
+def _minus(spent: dict[str, float] | None, call: Call) -> dict[str, float] | None:
+    if spent is None:
+        return None
+    left = {"calls": spent["calls"] - (not call.attempts), "attempts": spent["attempts"] - 1}
+    return {**spent, **left, "cost": spent["cost"] - _cost(call)}
 
 
 def _exhausted(name: str, unit: str, limit: float) -> Violation:

@@ -1,35 +1,43 @@
-"""Leases of members of a pool: taken by one call, given back when its attempt ends, lapsing if its process dies."""
+"""Leases of members of a pool: taken by one call, renewed while it runs, given back at its end, lapsing if its process dies."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from fcguard.constraints.heartbeat import Heartbeat
 from fcguard.constraints.state import SharedState, new_lock
 from fcguard.model.call import Attempt, Call, Late
 
 __all__ = ["Leases"]
 
 _NEVER: Final = float("inf")
+_RENEWALS: Final = 3
+"""How often a lease is renewed in the time in which it would lapse."""
+
+Stored = dict[str, list[Any]] | None
 
 
 class Leases:
     """Which member is leased to which call.
 
     A lease of an attempt that was abandoned is held until its thread ends. In memory a lease never lapses; in a shared state it
-    lapses after `seconds`, or twice the tool's timeout if that is longer, since its process may be gone.
+    lapses `seconds` after its process renewed it for the last time, which a thread does three times as often.
 
     Args:
         state: where leases are kept.
-        seconds: shortest time until a shared lease lapses.
+        seconds: time until a shared lease lapses that nobody renews.
         wall: wall clock in seconds, used with a shared state.
     """
 
     def __init__(self, state: SharedState, seconds: float, wall: Callable[[], float]) -> None:
         self._state, self._seconds, self._wall = state, seconds, wall
-        self._lock = new_lock()
+        self._lock, self._pid = new_lock(), os.getpid()
         self._held: dict[str, tuple[str, str]] = {}
         self._abandoned: list[tuple[Late, str, str, str]] = []
+        self._lost: set[str] = set()
+        self._heart = Heartbeat(self.renew, self._holds_any, seconds / _RENEWALS, "fcguard-leases")
 
     def take(
         self, call: Call, key: str, members: Iterable[str], now: float, preferred: str | None = None
@@ -46,15 +54,18 @@ class Leases:
         Returns:
             The member; None if all are leased.
         """
-        self._free_ended()
         is_shared = self._state.is_shared
         at, until = now, _NEVER
         if is_shared:
+            if self._pid != os.getpid():
+                self._after_fork()
             at = self._wall()
-            until = at + max(self._seconds, 2 * (call.tool.timeout or 0.0) if call.tool is not None else 0.0)
+            until = at + self._seconds
+        if self._abandoned:
+            self._free_ended()
         entry = [call.request_id, until]
 
-        def lease(stored: dict[str, list[Any]] | None) -> tuple[dict[str, list[Any]] | None, str | None]:
+        def lease(stored: Stored) -> tuple[Stored, str | None]:
             if not stored:
                 leased = {}
             elif is_shared:
@@ -67,52 +78,87 @@ class Leases:
                     if member not in leased:
                         break
                 else:
-                    return leased or None, None
+                    return stored, None
             leased[member] = entry
             return leased, member
 
         member = self._state.change(key, lease)
         if member is not None:
             self._held[call.request_id] = key, member
+            if is_shared:
+                self._heart.start()
         return member
 
     def settle(self, call: Call, attempt: Attempt | None) -> None:
         """Give the call's member back, or hold it while its abandoned thread runs."""
-        held = self._held.pop(call.request_id, None)
+        held = self._held.get(call.request_id)
         if held is None:
             return
         late = None if attempt is None else attempt.late
         if late is not None and late.is_running:
             with self._lock:
                 self._abandoned.append((late, *held, call.request_id))
+            # Only now: the heartbeat must not find the lease in neither place.
+            del self._held[call.request_id]
         else:
+            del self._held[call.request_id]
             self._release(*held, call.request_id)
+        if self._lost:
+            self._lost.discard(call.request_id)
 
     def held_by(self, request_id: str) -> str | None:
-        """Answer the member that is leased to a call of this process; None if none is."""
+        """Answer the member that is leased to a call of this process; None if none is, or somebody else got it meanwhile."""
         held = self._held.get(request_id)
-        return None if held is None else held[1]
+        return None if held is None or request_id in self._lost else held[1]
+
+    def has_lost(self, request_id: str) -> bool:
+        """Answer whether a running call's lease lapsed, because it could not be renewed in time, and somebody else got it."""
+        return request_id in self._lost
 
     def abandoned(self, key: str) -> int:
         """Answer how many members are held by threads of this process that nobody waits for any more."""
         return sum(held == key for _, held, _, _ in self._abandoned)
 
+    def renew(self) -> None:
+        """Renew every shared lease that a call or an abandoned thread of this process holds, and free those that ended."""
+        self._free_ended()
+        pools: dict[str, dict[str, str]] = {}
+        for holder, (key, member) in list(self._held.items()):
+            pools.setdefault(key, {})[member] = holder
+        for _, key, member, holder in list(self._abandoned):
+            pools.setdefault(key, {})[member] = holder
+        for key, members in pools.items():
+            self._lost.update(holder for holder in self._extend(key, members) if holder in self._held)
+
+    def _extend(self, key: str, members: dict[str, str]) -> list[str]:
+        until = self._wall() + self._seconds
+
+        def extend(stored: Stored) -> tuple[Stored, list[str]]:
+            leased, lost = dict(stored or {}), []
+            for member, holder in members.items():
+                held = leased.get(member)
+                if held is None:
+                    # It lapsed and nobody has taken it yet; if it was given back a moment ago, it stays given back.
+                    if holder in self._held or any(row[3] == holder for row in self._abandoned):
+                        leased[member] = [holder, until]
+                elif held[0] == holder:
+                    leased[member] = [holder, max(until, held[1])]
+                else:
+                    lost.append(holder)
+            return leased or None, lost
+
+        return self._state.change(key, extend)
+
     def _free_ended(self) -> None:
-        if not self._abandoned:
-            return
         # Asked rather than told: the one listener of a late result belongs to the ledger.
         with self._lock:
             ended = [row for row in self._abandoned if not row[0].is_running]
             self._abandoned = [row for row in self._abandoned if row[0].is_running]
-            running = list(self._abandoned)
         for _, key, member, holder in ended:
             self._release(key, member, holder)
-        if self._state.is_shared:
-            for _, key, member, holder in running:
-                self._extend(key, member, holder)
 
     def _release(self, key: str, member: str, holder: str) -> None:
-        def free(stored: dict[str, list[Any]] | None) -> tuple[dict[str, list[Any]] | None, None]:
+        def free(stored: Stored) -> tuple[Stored, None]:
             held = None if stored is None else stored.get(member)
             if stored is None or held is None or held[0] != holder:
                 return stored, None  # it lapsed, and may belong to somebody else by now
@@ -122,13 +168,10 @@ class Leases:
 
         self._state.change(key, free)
 
-    def _extend(self, key: str, member: str, holder: str) -> None:
-        until = self._wall() + self._seconds
+    def _holds_any(self) -> bool:
+        return bool(self._held or self._abandoned)
 
-        def extend(stored: dict[str, list[Any]] | None) -> tuple[dict[str, list[Any]] | None, None]:
-            held = (stored or {}).get(member)
-            if held is None or held[0] != holder or held[1] >= until:
-                return stored, None
-            return {**(stored or {}), member: [holder, until]}, None
-
-        self._state.change(key, extend)
+    def _after_fork(self) -> None:
+        # What the parent holds is the parent's to renew; a child that did so would hold it for ever.
+        self._lock, self._pid = new_lock(), os.getpid()
+        self._held, self._abandoned, self._lost = {}, [], set()

@@ -24,8 +24,8 @@ class Concurrency:
         name: name for the evidence, and of the state.
         key: `(call) -> key` to count apart, e.g. by host; None: one count for the instance.
         state: where the count is kept; None: in this process.
-        lease_seconds: with a shared state, when the place of a process that died is free again; choose more than the longest
-            attempt. Never less than twice the tool's timeout.
+        lease_seconds: with a shared state, when the place of a process that died is free again. While the attempt runs, however
+            long, a thread renews it three times as often.
         wall: wall clock in seconds, used with a shared state.
     """
 
@@ -36,7 +36,7 @@ class Concurrency:
         name: str = "concurrency",
         key: Callable[[Call], Hashable] | None = None,
         state: SharedState | None = None,
-        lease_seconds: float = 600.0,
+        lease_seconds: float = 60.0,
         wall: Callable[[], float] = wall_clock,
     ) -> None:
         self.name, self.limit, self._key = name, check_count(name, "limit", limit), key
@@ -71,8 +71,9 @@ class ResourcePool:
         name: name of the pool, for the evidence and the state.
         members: names of the members; or a mapping from the environment's `account_pool` to its members.
         state: where leases are kept; None: in this process.
-        lease_seconds: with a shared state, when the member of a process that died is free again; choose more than the longest
-            attempt. Never less than twice the tool's timeout.
+        lease_seconds: with a shared state, when the member of a process that died is free again. While the attempt runs, however
+            long, a thread renews it three times as often; a process that is stopped, or cannot reach the state, for longer
+            than this may lose it to somebody else, and `leased()` says so once the state can be reached again.
         wall: wall clock in seconds, used with a shared state.
 
     Raises:
@@ -85,7 +86,7 @@ class ResourcePool:
         members: Sequence[str] | Mapping[str, Sequence[str]],
         *,
         state: SharedState | None = None,
-        lease_seconds: float = 600.0,
+        lease_seconds: float = 60.0,
         wall: Callable[[], float] = wall_clock,
     ) -> None:
         self.name = name
@@ -147,10 +148,15 @@ class ResourcePool:
             request_id: which call; None: the one that this code runs in.
 
         Raises:
-            UsageError: the call has no lease of this pool.
+            UsageError: the call has no lease of this pool, or it could not be renewed in time and somebody else has it now.
         """
         asked = current_call().request_id if request_id is None else request_id
         member = self._leases.held_by(asked)
+        if member is None and self._leases.has_lost(asked):
+            raise UsageError(
+                f"call {asked!r} lost its lease of {self.name!r}, which could not be renewed in time: another call acts as that "
+                "member now, so stop"
+            )
         if member is None:
             raise UsageError(f"call {asked!r} has no lease of {self.name!r}; give its tool constraints=[the pool]")
         return member

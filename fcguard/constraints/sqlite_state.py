@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from fcguard.constraints.state import Change, new_lock
+from fcguard.constraints.options import check_seconds
+from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, new_lock, wall_clock
 from fcguard.errors import StoreClosed, StoreUnavailable
 
 __all__ = ["SQLiteState"]
 
 T = TypeVar("T")
 
-_TABLE: Final = "CREATE TABLE IF NOT EXISTS fc_state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+_TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS fc_state "
+    "(key TEXT PRIMARY KEY, value TEXT NOT NULL, changed_at REAL NOT NULL DEFAULT 0) WITHOUT ROWID"
+)
 _PAUSE_SECONDS: Final = 0.01
 
 
@@ -27,17 +31,20 @@ class SQLiteState:
     newest counts and leases may be gone, and so are the processes that held them. Usable after a fork.
 
     Args:
-        path: the file; made if there is none. Its directory must exist.
+        path: the file; made, readable by its owner only, if there is none. Its directory must exist.
         timeout: longest wait in seconds for another process.
+        ttl_seconds: values that nobody changed for so long are forgotten now and then; longer than every window and task.
 
     Raises:
+        ConfigurationError: an option makes no sense.
         StoreUnavailable: the file cannot be opened, made, or is no SQLite file.
     """
 
     is_shared: Final = True
 
-    def __init__(self, path: str | os.PathLike[str], *, timeout: float = 5.0) -> None:
-        self.path, self._timeout = Path(path), timeout
+    def __init__(self, path: str | os.PathLike[str], *, timeout: float = 5.0, ttl_seconds: float = TTL_SECONDS) -> None:
+        self.path, self._timeout = Path(path), check_seconds("SQLiteState", "timeout", timeout)
+        self._ttl, self._writes = check_seconds("SQLiteState", "ttl_seconds", ttl_seconds), 0
         self._lock = new_lock()
         self._pid = os.getpid()
         self._inherited: list[sqlite3.Connection] = []
@@ -57,7 +64,7 @@ class SQLiteState:
             if connection is None:
                 raise StoreClosed(f"state file {str(self.path)!r} was closed")
             try:
-                return _change(connection, key, change)
+                return self._change(connection, key, change)
             except sqlite3.Error as error:
                 raise StoreUnavailable(f"state file {str(self.path)!r}: {error}") from error
             finally:
@@ -70,6 +77,26 @@ class SQLiteState:
             connection, self._connection = self._connection, None
             if connection is not None and self._pid == os.getpid():
                 connection.close()
+
+    def _change(self, connection: sqlite3.Connection, key: str, change: Change[T]) -> T:
+        # Many changes change nothing, such as a look at a closed circuit; those only read, and wait for nobody.
+        stored = _read(connection, key)
+        text, answer = change_text(stored, change)
+        if text == stored:
+            return answer
+        connection.execute("BEGIN IMMEDIATE")
+        found = _read(connection, key)
+        if found != stored:
+            text, answer = change_text(found, change)
+        if text is None:
+            connection.execute("DELETE FROM fc_state WHERE key = ?", (key,))
+        elif text != found:
+            connection.execute("INSERT OR REPLACE INTO fc_state VALUES (?, ?, ?)", (key, text, wall_clock()))
+        if self._writes % PRUNE_EVERY == 0:
+            connection.execute("DELETE FROM fc_state WHERE changed_at < ?", (wall_clock() - self._ttl,))
+        connection.execute("COMMIT")
+        self._writes += 1
+        return answer
 
     def _open(self) -> sqlite3.Connection:
         until = monotonic() + self._timeout
@@ -84,6 +111,8 @@ class SQLiteState:
                 sleep(_PAUSE_SECONDS)
 
     def _connect(self) -> sqlite3.Connection:
+        with suppress(OSError):  # it is there, or cannot be made, which opening it will say
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         connection = sqlite3.connect(self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False)
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
@@ -103,14 +132,6 @@ class SQLiteState:
         self._lock, self._pid = new_lock(), os.getpid()
 
 
-def _change(connection: sqlite3.Connection, key: str, change: Change[T]) -> T:
-    connection.execute("BEGIN IMMEDIATE")
+def _read(connection: sqlite3.Connection, key: str) -> str | None:
     row = connection.execute("SELECT value FROM fc_state WHERE key = ?", (key,)).fetchone()
-    stored: Any = None if row is None else json.loads(row[0])
-    new, answer = change(stored)
-    if new is None:
-        connection.execute("DELETE FROM fc_state WHERE key = ?", (key,))
-    elif new != stored:
-        connection.execute("INSERT OR REPLACE INTO fc_state VALUES (?, ?)", (key, json.dumps(new)))
-    connection.execute("COMMIT")
-    return answer
+    return None if row is None else row[0]

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from threading import Lock
 from time import time
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
-__all__ = ["Change", "MemoryState", "SharedState", "new_lock", "state_key", "wall_clock"]
+__all__ = [
+    "PRUNE_EVERY",
+    "TTL_SECONDS",
+    "Change",
+    "MemoryState",
+    "SharedState",
+    "change_text",
+    "new_lock",
+    "state_key",
+    "wall_clock",
+]
 
 T = TypeVar("T")
 
@@ -19,6 +30,12 @@ wall_clock: Final[Callable[[], float]] = time
 
 new_lock: Final = Lock
 """Makes the lock that guards a constraint's counters; held for a few operations, never across an await."""
+
+TTL_SECONDS: Final = 30 * 86_400.0
+"""How long a database keeps a value that nobody changes, unless told otherwise."""
+
+PRUNE_EVERY: Final = 1000
+"""After how many changes a process looks for values to forget; it also does so at its first."""
 
 
 @runtime_checkable
@@ -71,3 +88,20 @@ class MemoryState:
 def state_key(kind: str, name: str, key: Any) -> str:
     """Answer the key of a constraint's value: its kind, its name, and what the user counts apart by."""
     return f"{kind}:{name}" if key is None else f"{kind}:{name}:{key!r}"
+
+
+def change_text(stored: str | bytes | None, change: Change[T]) -> tuple[str | bytes | None, T]:
+    """Do a change on JSON text, for states that keep text.
+
+    Args:
+        stored: the stored text; None: nothing is stored.
+        change: see `SharedState.change`.
+
+    Returns:
+        The new text (None: to be deleted; `stored` itself: nothing changes), and the answer of `change`.
+    """
+    value = None if stored is None else json.loads(stored)
+    new, answer = change(value)
+    if new is value:
+        return stored, answer
+    return None if new is None else json.dumps(new), answer

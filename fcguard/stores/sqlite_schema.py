@@ -78,6 +78,10 @@ _UNAVAILABLE: Final = {
 }
 
 
+_GUESTS: Final = frozenset({"fc_state", "fc_approvals", "fc_approval_version", "fc_grants", "sqlite_sequence"})
+"""Tables of constraints and approvals, which may lie in the ledger's file, and be there before the ledger is."""
+
+
 def translate(error: sqlite3.Error, path: str) -> StoreError:
     """Turn an error of SQLite into one of the library's, that says what to do."""
     code = getattr(error, "sqlite_errorcode", None)
@@ -163,7 +167,7 @@ def _identify(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("BEGIN")
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    tables = {name for (name,) in connection.execute("SELECT tbl_name FROM sqlite_master")} - _GUESTS
     connection.execute("COMMIT")
     if application == APPLICATION_ID:
         if version > SCHEMA_VERSION:

@@ -175,34 +175,6 @@ def test_a_shared_lease_lapses_only_after_its_time(make_call: Any, make_attempt:
     assert second.admit(make_call(), 0) is not None, "the old holder does not free the new one's lease"
 
 
-def test_a_long_timeout_makes_a_long_lease(make_call: Any, states: Any) -> None:
-    wall = [1000.0]
-    pool = ResourcePool("qa", ["a"], state=states(), lease_seconds=60, wall=lambda: wall[0])
-    pool.admit(make_call(timeout=100.0), 0)
-    wall[0] += 199
-    assert pool.admit(make_call(), 0) is not None
-    wall[0] += 1
-    assert pool.admit(make_call(), 0) is None
-
-
-def test_a_running_abandoned_thread_extends_its_lease(make_call: Any, make_attempt: Any, states: Any) -> None:
-    wall = [1000.0]
-    pool = ResourcePool("qa", ["a"], state=states(), lease_seconds=60, wall=lambda: wall[0])
-    call, late = make_call(), Late()
-    pool.admit(call, 0)
-    attempt = make_attempt(call, error_type="TIMEOUT")
-    attempt.late = late
-    pool.settle(call, attempt, 1)
-    for _ in range(4):
-        wall[0] += 50
-        assert pool.admit(make_call(), 0) is not None
-    assert pool.admit(make_call(), 0) is not None
-    wall[0] += 100
-    other = ResourcePool("qa", ["a"], state=states(), lease_seconds=60, wall=lambda: wall[0])
-    assert other.admit(make_call(), 0) is None, "a process that does not look after its lease loses it"
-    assert pool.admit(make_call(), 0) is not None
-
-
 def _call(name: str) -> Call:
     call = Call(name, Intent("t"), "primary", None, None)
     call.tool = Tool(name="t", parameters={}, fn=print)

@@ -12,8 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fcguard import Guard, SQLiteStore
+from fcguard.approval import SQLiteApprovals
 from fcguard.constraints import MemoryState, SharedState, SQLiteState
-from fcguard.errors import StoreClosed, StoreUnavailable
+from fcguard.errors import ConfigurationError, StoreClosed, StoreUnavailable
+from tests.constraints.backends import BACKENDS, close, open_state
 
 
 def add(amount: int) -> Any:
@@ -24,19 +27,17 @@ def read(stored: Any) -> Any:
     return stored, stored
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def state(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "memory":
-        yield MemoryState()
-        return
-    made = SQLiteState(tmp_path / "s.db")
+@pytest.fixture(params=["memory", *BACKENDS])
+def state(request: pytest.FixtureRequest, make_place: Any) -> Any:
+    made = MemoryState() if request.param == "memory" else open_state(make_place(request.param))
     yield made
-    made.close()
+    if not isinstance(made, MemoryState):
+        close(made)
 
 
 def test_states_are_states(state: Any) -> None:
     assert isinstance(state, SharedState)
-    assert state.is_shared == isinstance(state, SQLiteState)
+    assert state.is_shared != isinstance(state, MemoryState)
 
 
 def test_values_are_changed_kept_and_deleted(state: Any) -> None:
@@ -58,19 +59,19 @@ def test_threads_lose_no_change(state: Any) -> None:
     assert state.change("n", read) == 200
 
 
-def _add_often(path: str, times: int) -> None:
-    state = SQLiteState(path, timeout=30)
+def _add_often(place: str, times: int) -> None:
+    state = open_state(place)
     for _ in range(times):
         state.change("n", add(1))
-    state.close()
+    close(state)
 
 
-def test_processes_lose_no_change(processes: Any, tmp_path: Path) -> None:
-    path = str(tmp_path / "s.db")
-    processes.starmap(_add_often, [(path, 50)] * 4, chunksize=1)
-    state = SQLiteState(path)
+def test_processes_lose_no_change(processes: Any, place: str) -> None:
+    """They also find the place empty, and make what is missing at the same time."""
+    processes.starmap(_add_often, [(place, 50)] * 4, chunksize=1)
+    state = open_state(place)
     assert state.change("n", read) == 200
-    state.close()
+    close(state)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -97,6 +98,64 @@ def test_closed_and_unusable_files_say_so(tmp_path: Path) -> None:
     junk.write_bytes(b"no database here" * 100)
     with pytest.raises(StoreUnavailable):
         SQLiteState(junk)
+
+
+@pytest.mark.parametrize("is_ledger_first", [True, False])
+def test_state_and_approvals_may_lie_in_the_ledgers_own_file(tmp_path: Path, is_ledger_first: bool) -> None:
+    path = tmp_path / "ledger.db"
+
+    def call(store: SQLiteStore) -> bool:
+        with Guard(store=store, evidence_dir=tmp_path / "evidence") as guard:
+            guard.tool(lambda n: n, name="save", effect="write")
+            with guard.task("save"):
+                return bool(guard.call("save", {"n": 1}).success)
+
+    if is_ledger_first:
+        assert call(SQLiteStore(path))
+    state, approvals = SQLiteState(path), SQLiteApprovals(path)
+    state.change("n", add(1))
+    assert call(SQLiteStore(path))
+    assert state.change("n", add(1)) == 2 and approvals.requests() == []
+    assert path.stat().st_mode & 0o777 == 0o600
+    state.close()
+
+
+def test_what_nobody_changed_for_long_is_forgotten(tmp_path: Path) -> None:
+    old = SQLiteState(tmp_path / "s.db")
+    old.change("old", add(1))
+    old.close()
+    state = SQLiteState(tmp_path / "s.db", ttl_seconds=60)
+    connection = sqlite3.connect(tmp_path / "s.db")
+    connection.execute("UPDATE fc_state SET changed_at = changed_at - 61")
+    connection.commit()
+    state.change("new", add(1))
+    assert [key for (key,) in connection.execute("SELECT key FROM fc_state")] == ["new"]
+    for n in range(1000):
+        state.change(str(n), add(1))
+    connection.execute("UPDATE fc_state SET changed_at = changed_at - 61")
+    connection.commit()
+    for _ in range(1000):
+        state.change("new", add(1))
+    assert [key for (key,) in connection.execute("SELECT key FROM fc_state")] == ["new"]
+    connection.close()
+    state.close()
+
+
+def test_a_change_that_changes_nothing_waits_for_nobody(tmp_path: Path) -> None:
+    state = SQLiteState(tmp_path / "s.db", timeout=0.01)
+    state.change("n", add(1))
+    holder = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    assert state.change("n", read) == 1
+    holder.execute("ROLLBACK")
+    holder.close()
+    state.close()
+
+
+@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": float("nan")}, {"ttl_seconds": -1}])
+def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        SQLiteState(tmp_path / "s.db", **options)
 
 
 def test_a_locked_file_refuses_and_works_again(tmp_path: Path) -> None:

@@ -1,0 +1,211 @@
+"""Constraint state in PostgreSQL, shared by the workers of many hosts (extra `postgres`)."""
+
+from __future__ import annotations
+
+import os
+import random
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import Any, Final, LiteralString, TypeAlias, TypeVar
+
+from fcguard.constraints.options import check_seconds
+from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, new_lock
+from fcguard.errors import ConfigurationError, MissingExtraError, StoreClosed, StoreUnavailable
+
+try:
+    import psycopg
+    from psycopg import sql
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import TransactionStatus
+except ImportError as error:  # pragma: no cover - the tests install it
+    raise MissingExtraError("psycopg", "postgres") from error
+
+__all__ = ["PostgresState"]
+
+T = TypeVar("T")
+Connection: TypeAlias = psycopg.Connection[Any]
+
+_LONGEST_PAUSE: Final = 0.02
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS {table} (
+  key text COLLATE "C" PRIMARY KEY, value text NOT NULL, changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 50)
+"""
+_READ: Final = "SELECT value FROM {table} WHERE key = %(key)s"
+_INSERT: Final = "INSERT INTO {table} (key, value) VALUES (%(key)s, %(new)s) ON CONFLICT (key) DO NOTHING"
+_UPDATE: Final = """
+UPDATE {table} SET value = %(new)s, changed_at = clock_timestamp() WHERE key = %(key)s AND value = %(stored)s
+"""
+_DELETE: Final = "DELETE FROM {table} WHERE key = %(key)s AND value = %(stored)s"
+_PRUNE: Final = "DELETE FROM {table} WHERE changed_at < clock_timestamp() - make_interval(secs => %(ttl)s)"
+
+
+class PostgresState:
+    """Keeps state in a table `fc_state`, which may lie beside those of the ledger, by comparing and swapping.
+
+    A change that changes nothing costs one round trip, others two, and again two if somebody else was faster; no lock is held
+    between them, so a worker that stops keeps nobody waiting. One connection per process, made at the first change. Usable after a
+    fork. The hosts' wall clocks have to agree to well below the windows and leases that are kept here.
+
+    The table is made at the first change by a role that may make it (and its schema); others need SELECT, INSERT, UPDATE and
+    DELETE on it and USAGE of the schema. A server that loses answered commits when it crashes (`synchronous_commit` off), or a
+    standby that takes over without the newest ones, can forget a lease.
+
+    Args:
+        url: `postgresql://user@host/database`.
+        schema: schema of the table; the default is that of the ledger.
+        timeout: longest wait in seconds for connecting, for each statement, and for others who change the same value.
+        ttl_seconds: values that nobody changed for so long are forgotten now and then; longer than every window and task.
+
+    Raises:
+        ConfigurationError: an option makes no sense.
+    """
+
+    is_shared: Final = True
+
+    def __init__(
+        self, url: str, *, schema: str = "fcguard", timeout: float = 5.0, ttl_seconds: float = TTL_SECONDS
+    ) -> None:
+        if not schema or not _is_url(url):  # what it is instead may hold a password
+            raise ConfigurationError("PostgresState: give postgresql://user@host/database and the name of a schema")
+        self._url, self._schema = url, schema
+        self._timeout = check_seconds("PostgresState", "timeout", timeout)
+        self._ttl = check_seconds("PostgresState", "ttl_seconds", ttl_seconds)
+        self._table = sql.Identifier(schema, "fc_state").as_string(None)
+        self._lock, self._pid = new_lock(), os.getpid()
+        self._connection: Connection | None = None
+        self._inherited: list[Connection] = []
+        self._is_closed = False
+        self._writes = 0
+
+    def change(self, key: str, change: Change[T]) -> T:
+        """Read, change and write the value of `key` as one atomic step.
+
+        Raises:
+            StoreUnavailable: the server cannot be reached or refuses, or others change the value faster than this can. If the
+                connection broke meanwhile, the change may have been made.
+            StoreClosed: after `close()`.
+        """
+        if self._pid != os.getpid():
+            self._after_fork()
+        until, pause = monotonic() + self._timeout, 0.0
+        while monotonic() < until:
+            with self._lock:
+                done, answer = self._try(key, change)
+            if done:
+                return answer
+            pause = min(pause + 0.0005, _LONGEST_PAUSE)
+            sleep(random.uniform(0, pause))  # noqa: S311 - so that those who are in each other's way part
+        raise StoreUnavailable(f"state in PostgreSQL: {key!r} is changed by too many at once")
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        with self._lock:
+            self._is_closed = True
+            if self._pid == os.getpid():
+                self._drop()
+
+    def _try(self, key: str, change: Change[T]) -> tuple[bool, T]:
+        if self._is_closed:
+            raise StoreClosed("state in PostgreSQL was closed")
+        try:
+            stored = self._read(key)
+            text, answer = change_text(stored, change)
+            if text is stored:
+                return True, answer
+            connection = self._connected()
+            statement = _INSERT if stored is None else _DELETE if text is None else _UPDATE
+            if self._writes % PRUNE_EVERY == 0:
+                self._run(connection, _PRUNE, ttl=self._ttl)
+            self._writes += 1
+            done = self._run(connection, statement, key=key, stored=stored, new=text).rowcount == 1
+        except psycopg.Error as error:
+            self._drop()
+            raise _translated(error) from error
+        except BaseException:
+            # An interrupt leaves the connection in the middle of a statement.
+            if self._connection is not None and self._connection.info.transaction_status != TransactionStatus.IDLE:
+                self._drop()
+            raise
+        return done, answer
+
+    def _read(self, key: str) -> str | None:
+        is_used = self._connection is not None
+        try:
+            row = self._run(self._connected(), _READ, key=key).fetchone()
+        except psycopg.OperationalError:
+            if not is_used or self._connection is None or not self._connection.closed:
+                raise
+            # The server closed a connection that lay idle; nothing was changed yet.
+            self._drop()
+            row = self._run(self._connected(), _READ, key=key).fetchone()
+        return None if row is None else row[0]
+
+    def _run(self, connection: Connection, statement: str, **values: Any) -> psycopg.Cursor[Any]:
+        return connection.execute(statement.replace("{table}", self._table.replace("%", "%%")).encode(), values)
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = psycopg.connect(
+                self._url,
+                autocommit=True,
+                application_name="fcguard",
+                connect_timeout=max(2, int(self._timeout)),
+                tcp_user_timeout=int(self._timeout * 1000),
+            )
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _prepare(self, connection: Connection) -> None:
+        for setting, value in (
+            ("statement_timeout", str(int(self._timeout * 1000))),
+            ("default_transaction_isolation", "read committed"),
+        ):
+            connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
+        if not _exists(connection, "to_regclass(%s)", self._table):
+            with connection.transaction():
+                # The ledger takes the same lock, so that only one at a time makes the schema.
+                lock = f"fcguard.migrate.{self._schema}"
+                connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (lock,))
+                schema = sql.Identifier(self._schema)
+                if not _exists(connection, "to_regnamespace(%s)", schema.as_string(None)):
+                    connection.execute(sql.SQL("CREATE SCHEMA {}").format(schema))
+                self._run(connection, _TABLE)
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                connection.close()
+
+    def _after_fork(self) -> None:
+        # A connection must not be used, nor even closed, in a forked child; it is kept so that nothing closes it.
+        if self._connection is not None:
+            self._inherited.append(self._connection)
+            self._connection = None
+        self._lock, self._pid = new_lock(), os.getpid()
+
+
+def _is_url(url: str) -> bool:
+    try:
+        conninfo_to_dict(url)
+    except psycopg.Error:
+        return False
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def _exists(connection: Connection, function: LiteralString, name: str) -> bool:
+    row = connection.execute("SELECT " + function + " IS NOT NULL", (name,)).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _translated(error: psycopg.Error) -> StoreUnavailable:
+    text = str(error).strip().replace("\n", " ")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        text += "; let a role that may create it make the table once, and grant SELECT, INSERT, UPDATE, DELETE on it"
+    return StoreUnavailable(f"state in PostgreSQL: {text or type(error).__name__}")
