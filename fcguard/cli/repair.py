@@ -37,6 +37,10 @@ def recover_calls(
             help="Count a silent owner on another host as dead. Accepts the risk that it sends after all.",
         ),
     ] = None,
+    parked: Annotated[
+        bool,
+        typer.Option("--parked", help="Ask about parked calls again, and close those whose effect is there."),
+    ] = False,
     store: StoreUrl = None,
     app: App = None,
     as_json: Json = False,
@@ -44,15 +48,17 @@ def recover_calls(
     """Take up calls that an earlier process left open: write the spool, confirm, send again with a licence, or park.
 
     Needs --app for everything but the spool and the report: only your application has the tools. Exit code 1 if a call
-    needs somebody: a person (`fcguard resolve`), or a guard that has its tool.
+    needs somebody: a person (`fcguard resolve`), or, without --app, a guard that has its tool.
     """  # fmt: skip
     with reporting(), open_guard(store, app) as guard:
-        found = guard.recover(wait=wait, assume_dead_after=assume_dead_after)
+        if parked and app is None:
+            raise UsageError("--parked needs --app: only your application has the tools that can be asked")
+        found = guard.recover(wait=wait, assume_dead_after=assume_dead_after, parked=parked)
         if as_json:
             print_json(found.to_json())
         else:
             say(str(found))
-    if found.unresolved or found.drained.failed:
+    if found.unresolved or found.drained.failed or (app is None and found.not_mine):
         raise typer.Exit(Exit.FINDING)
 
 

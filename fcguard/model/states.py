@@ -114,6 +114,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition(_S.PARKED, "deferred", _S.PARKED),
     Transition(_S.PARKED, "confirming", _S.CONFIRMING),
     Transition(_S.PARKED, "late", _S.SUCCEEDED, _R.APPLIED),
+    Transition(_S.PARKED, "confirmed", _S.SUCCEEDED, _R.APPLIED),
     Transition(_S.PARKED, "resolved", _S.SUCCEEDED, _R.PERSON),
     Transition(_S.PARKED, "resolved", _S.FAILED, _R.PERSON),
     Transition(_S.PARKED, "resolved", _S.PREPARED, _R.PERSON),

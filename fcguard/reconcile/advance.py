@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from fcguard.config import Config, Prepared
-from fcguard.errors import StoreError
+from fcguard.config import Config
 from fcguard.io import IO
 from fcguard.model.call import Call
 from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.pipeline import govern
-from fcguard.reconcile.history import History, read_history
-from fcguard.reconcile.report import Deed, Recovered, Recovery
+from fcguard.reconcile.history import History
+from fcguard.reconcile.ledger_time import ledger_time
+from fcguard.reconcile.parked import When, look_again
+from fcguard.reconcile.record import Unreadable, read_record
+from fcguard.reconcile.report import Recovered, Recovery
 from fcguard.reconcile.restore import restore_call
+from fcguard.reconcile.rows import Advanced, done_with, reason_of, row_of, why_unknown
 from fcguard.reconcile.takeover import Witness, recoverable, take_over
 from fcguard.recovery.confirm import licence_to_retry
 from fcguard.stores.base import Accepted, CallQuery, StoredCall
 from fcguard.stores.recoverable import Drained, RecoverableStore
 
-__all__ = ["Advanced", "advance_call", "recover_calls", "witness_of"]
+__all__ = ["advance_call", "recover_calls", "witness_of"]
 
 _OPEN: Final = CallQuery(states=frozenset(OPEN_STATES))
 _SHORTEST_WAIT: Final = 0.01
-
-
-@dataclass(slots=True)
-class Advanced:
-    """What became of one call: the report's row, and the envelope if the call was taken through the steps."""
-
-    row: Recovered
-    result: Any = None
 
 
 @dataclass(slots=True)
@@ -39,6 +33,7 @@ class _Pass:
     """One recovery: what it found so far."""
 
     store: RecoverableStore
+    parked: When
     drained: Drained
     busy: int = 0
     rows: dict[str, Recovered] = field(default_factory=dict)
@@ -60,7 +55,7 @@ class _Pass:
 
 
 async def recover_calls(
-    config: Config, io: IO, *, wait: float = 30.0, assume_dead_after: float | None = None
+    config: Config, io: IO, *, wait: float = 30.0, assume_dead_after: float | None = None, parked: When = "late"
 ) -> Recovery:
     """Drain the spool, then advance every open call that nobody works on.
 
@@ -71,17 +66,18 @@ async def recover_calls(
             UNCERTAIN for the next recovery.
         assume_dead_after: seconds of silence after which an owner on another host counts as dead; None: never, its calls are
             confirmed and, if they are not found, parked. A number accepts the risk that it sends after all.
+        parked: which parked calls to look at again; see `look_again`.
 
     Raises:
-        StoreError: the ledger cannot be read or written.
+        StoreError: the ledger cannot be read or written, or is damaged.
         UsageError: the store cannot be recovered from.
     """
     store = recoverable(config.store)
-    found = _Pass(store, await io.call(store.drain))
+    found = _Pass(store, parked, await io.call(store.drain))
     until = io.monotonic() + wait
     while True:
         await io.call(store.heartbeat)  # so that nothing that this very process works on looks left behind
-        witness = await witness_of(store, io, assume_dead_after)
+        io, witness = await witness_of(store, io, assume_dead_after)
         found.busy = 0
         rows = await io.call(_all_open, store)
         for row in rows:
@@ -99,12 +95,16 @@ async def recover_calls(
 
 async def _look(row: StoredCall, found: _Pass, witness: Witness, config: Config, io: IO) -> None:
     request_id, now = row.identity.request_id, io.now()
-    if row.state is CallState.PARKED or (row.state is CallState.PREPARED and not row.attempt and row.next_at is None):
-        found.rows.setdefault(request_id, _row(row, witness, "waits", _reason(row)))
+    if row.state is CallState.PARKED:
+        if request_id not in found.rows:
+            found.rows[request_id] = await look_again(row, witness, config, io, found.parked)
+        return
+    if row.state is CallState.PREPARED and not row.attempt and row.next_at is None:
+        found.rows.setdefault(request_id, row_of(row, witness, "waits", reason_of(row)))
         return
     if not witness.may_take(row, now):
         if row.next_at is not None and row.next_at > now:
-            found.rows[request_id] = _row(row, witness, "deferred", _reason(row), due_at=row.next_at)
+            found.rows[request_id] = row_of(row, witness, "deferred", reason_of(row), due_at=row.next_at)
         elif not found.lose(request_id):
             found.busy += 1
         return
@@ -117,10 +117,12 @@ def _all_open(store: RecoverableStore) -> list[StoredCall]:
     return list(store.calls(_OPEN))[::-1]
 
 
-async def witness_of(store: RecoverableStore, io: IO, assume_dead_after: float | None = None) -> Witness:
-    """Ask the ledger which processes it knows."""
+async def witness_of(store: RecoverableStore, io: IO, assume_dead_after: float | None = None) -> tuple[IO, Witness]:
+    """Ask the ledger for its time, and which processes it knows; answer an IO that counts on that time, and what is known."""
+    time = await ledger_time(store, io)
     owners = await io.call(store.owners)
-    return Witness(await io.call(_owner, store), {owner.id: owner for owner in owners}, assume_dead_after)
+    here = await io.call(_owner, store)
+    return time, Witness(here, {owner.id: owner for owner in owners}, assume_dead_after, time.ahead)
 
 
 def _owner(store: RecoverableStore) -> Any:
@@ -139,45 +141,32 @@ async def advance_call(row: StoredCall, witness: Witness, config: Config, io: IO
     Raises:
         StoreError: the ledger cannot be read, or did not take the takeover; nothing was done.
     """
-    identity = row.identity
-    prepared = config.tools.get(identity.tool)
-    reason = _why_unknown(prepared, row)
+    prepared = config.tools.get(row.identity.tool)
+    reason = why_unknown(prepared, row)
     if prepared is None or reason is not None:
-        return Advanced(_row(row, witness, "left_open", reason or ""))
-    events = await io.call(_events, config.store, identity.request_id)
-    now = io.now()
+        return Advanced(row_of(row, witness, "not_mine" if prepared is None else "left_open", reason or ""))
     try:
-        history = read_history(events)
+        history = await read_record(row, witness, config.store, io)
+        now = io.now()
         sent_until = history.last_send(row.attempt, now)
         call = restore_call(row, history, prepared, io, sent_until)
-    except (StoreError, KeyError, TypeError, ValueError) as error:
-        return Advanced(_row(row, witness, "left_open", f"its record cannot be read ({type(error).__name__}: {error})"))
+    except Unreadable as error:
+        return Advanced(row_of(row, witness, error.did, str(error)))
+    except (KeyError, TypeError, ValueError) as error:
+        return Advanced(
+            row_of(row, witness, "left_open", f"its record cannot be read ({type(error).__name__}: {error})")
+        )
     await _find_reasons(call, row, history, witness, config, io)
     if not row.attempt and call.unsendable is not None:
-        return Advanced(_row(row, witness, "left_open", f"it cannot be sent: {call.unsendable}"))
+        return Advanced(row_of(row, witness, "left_open", f"it cannot be sent: {call.unsendable}"))
     is_proved = row.attempt > 0 and call.unsendable is None and licence_to_retry(call, now) == "settle"
     command = take_over(row, witness.liveness(row.owner), witness.here, now, sent_until if is_proved else None)
     answer = await io.commit(config.store, command)
     if not isinstance(answer, Accepted):
-        return Advanced(_row(row, witness, "taken_over", "another worker moved it first"))
+        return Advanced(row_of(row, witness, "taken_over", "another worker moved it first"))
     call.ledger_version, call.ledger_state = answer.version, command.state
     await govern(call, config, io)
-    return Advanced(_done(row, call, witness), call.result)
-
-
-def _why_unknown(prepared: Prepared | None, row: StoredCall) -> str | None:
-    identity = row.identity
-    if prepared is None:
-        return f"no tool {identity.tool!r} is registered with this guard"
-    if prepared.tool.version != identity.tool_version:
-        return (
-            f"it was made with version {identity.tool_version!r} of the tool; this guard has {prepared.tool.version!r}"
-        )
-    return None
-
-
-def _events(store: RecoverableStore, request_id: str) -> Sequence[Any]:
-    return list(store.events(request_id=request_id))
+    return Advanced(done_with(row, call, witness), call.result)
 
 
 async def _find_reasons(
@@ -198,36 +187,3 @@ def _fallback_of(store: RecoverableStore, row: StoredCall) -> str | None:
         if is_fallback and other.state not in (CallState.FAILED, CallState.REJECTED):
             return f"its fallback {made.tool!r} was called in its place ({made.request_id}, {other.state})"
     return None
-
-
-def _done(row: StoredCall, call: Call, witness: Witness) -> Recovered:
-    result, state = call.result, call.ledger_state
-    did: Deed
-    if "taken_over" in call.flags or result.error_type == "CONFLICT":
-        did = "taken_over"
-    elif state in OPEN_STATES and state is not CallState.PARKED:
-        did = "deferred" if call.due_at is not None else "unrecorded"
-    else:
-        did = _ENDS[state](result)
-    return _row(row, witness, did, result.message, state=state, attempts=result.attempts, due_at=call.due_at)
-
-
-_ENDS: Final[dict[CallState, Callable[[Any], Deed]]] = {
-    CallState.SUCCEEDED: lambda result: result.outcome_basis if result.outcome_basis != "replayed" else "confirmed",
-    CallState.FAILED: lambda result: "failed",
-    CallState.REJECTED: lambda result: "rejected",
-    CallState.PARKED: lambda result: "parked",
-}
-
-
-def _row(row: StoredCall, witness: Witness, did: Deed, message: str, **fields: Any) -> Recovered:
-    identity = row.identity
-    fields = {"state": row.state, "attempts": row.attempt, **fields}
-    return Recovered(
-        identity.request_id, identity.tool, identity.task_id, row.state, str(witness.liveness(row.owner)), did,
-        message=message, **fields,
-    )  # fmt: skip
-
-
-def _reason(row: StoredCall) -> str:
-    return str((row.result or {}).get("message") or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -14,6 +15,7 @@ from fcguard.io import IO
 from fcguard.model.result import ToolResult
 from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.reconcile.advance import advance_call, recover_calls, witness_of
+from fcguard.reconcile.parked import When
 from fcguard.reconcile.report import Recovery
 from fcguard.reconcile.resolve import envelope_of, find_call, resolve_call
 from fcguard.reconcile.takeover import recoverable
@@ -42,18 +44,21 @@ class Recovering:
         """Which actions follow which failure."""
         return self._config.table
 
-    def recover(self, *, wait: float = 30.0, assume_dead_after: float | None = None) -> Recovery:
+    def recover(self, *, wait: float = 30.0, assume_dead_after: float | None = None, parked: bool = False) -> Recovery:
         """Take up what earlier processes left open: write spooled outcomes, then confirm, send again, or park each open call.
 
-        Call it when a service starts, with the tools registered. Calls that a living process works on are left alone. A call
-        whose tool is not registered here, or in another version, is left open and reported. Safe to run in several processes
-        at once.
+        Call it when a service starts, with the tools registered. Calls that a living process works on are left alone, and so are
+        those of tools that are not registered here: they are reported as not mine. A call of another version of a tool is left
+        open and reported. Safe to run in several processes at once.
 
         Args:
             wait: most seconds to wait for settle windows that are not over. What is not due by then stays open, for the
                 next recovery.
             assume_dead_after: seconds of silence after which an owner that cannot be proved dead (another host) counts as
                 dead; None: never. A number accepts the risk that it is only cut off, and that its request lands too.
+            parked: whether to ask the `confirm` of parked calls again. One whose effect is there is closed as confirmed; every
+                other stays parked, and is never sent. Without it, a parked call is closed only by a late success that the ledger
+                holds already.
 
         Returns:
             What was found and done; `print` shows it.
@@ -62,11 +67,16 @@ class Recovering:
             StoreError: the ledger cannot be read or written.
             UsageError: the store cannot say who owns a call.
         """
-        return drive(recover_calls(self._config, self._io, wait=wait, assume_dead_after=assume_dead_after))
+        return drive(self._recovery(self._io, wait, assume_dead_after, "now" if parked else "late"))
 
-    async def arecover(self, *, wait: float = 30.0, assume_dead_after: float | None = None) -> Recovery:
+    async def arecover(
+        self, *, wait: float = 30.0, assume_dead_after: float | None = None, parked: bool = False
+    ) -> Recovery:
         """Take up what earlier processes left open, from async code; see `recover`."""
-        return await recover_calls(self._config, self._aio, wait=wait, assume_dead_after=assume_dead_after)
+        return await self._recovery(self._aio, wait, assume_dead_after, "now" if parked else "late")
+
+    async def _recovery(self, io: IO, wait: float, assume_dead_after: float | None, parked: When) -> Recovery:
+        return await recover_calls(self._config, io, wait=wait, assume_dead_after=assume_dead_after, parked=parked)
 
     def advance(self, request_id: str) -> ToolResult[Any]:
         """Go on with one call as far as it can go now. Re-entrant: whoever drives it may call this again and again.
@@ -108,7 +118,12 @@ class Recovering:
         return drive(_resolve(self._config, self._io, request_id, applied, by, reason))
 
     def reconciler(
-        self, interval: float = 30.0, *, wait: float = 0.0, assume_dead_after: float | None = None
+        self,
+        interval: float = 30.0,
+        *,
+        wait: float = 0.0,
+        assume_dead_after: float | None = None,
+        parked: bool = False,
     ) -> Reconciler:
         """Make a background loop that recovers every so often; use it in a `with` statement, or `start` and `stop` it.
 
@@ -116,11 +131,15 @@ class Recovering:
             interval: seconds between two recoveries; the first begins at once.
             wait: as for `recover`; what is not due yet is taken up by a later round.
             assume_dead_after: as for `recover`.
+            parked: as for `recover`, but each parked call is asked about at most after a minute, then two, four, up to once a
+                day; the ledger remembers when that was, for all processes.
 
         Raises:
             ConfigurationError: `interval` is not above zero.
         """
-        return Reconciler(self, interval, wait, assume_dead_after)
+        return Reconciler(
+            lambda: drive(self._recovery(self._io, wait, assume_dead_after, "due" if parked else "late")), interval
+        )
 
 
 async def _advance(config: Config, io: IO, request_id: str) -> ToolResult[Any]:
@@ -129,7 +148,7 @@ async def _advance(config: Config, io: IO, request_id: str) -> ToolResult[Any]:
     row = await io.call(find_call, store, request_id)
     if row.state not in OPEN_STATES:
         return envelope_of(row)
-    witness = await witness_of(store, io)
+    io, witness = await witness_of(store, io)
     if row.state is not CallState.PARKED and not witness.may_take(row, io.now()):
         return envelope_of(row)
     advanced = await advance_call(row, witness, config, io)
@@ -141,7 +160,7 @@ async def _advance(config: Config, io: IO, request_id: str) -> ToolResult[Any]:
 
 async def _resolve(config: Config, io: IO, request_id: str, applied: bool, by: str, reason: str) -> ToolResult[Any]:
     store = recoverable(config.store)
-    witness = await witness_of(store, io)
+    io, witness = await witness_of(store, io)
     return await resolve_call(store, io, witness, request_id, applied=applied, by=by, reason=reason)
 
 
@@ -152,10 +171,10 @@ class Reconciler:
         last: what the latest finished recovery found; None before the first.
     """
 
-    def __init__(self, guard: Recovering, interval: float, wait: float, assume_dead_after: float | None) -> None:
+    def __init__(self, recover: Callable[[], Recovery], interval: float) -> None:
         if not interval > 0:
             raise ConfigurationError(f"reconciler(interval={interval!r}): give seconds above zero")
-        self._guard, self._wait, self._assume_dead_after = guard, wait, assume_dead_after
+        self._recover = recover
         self.last: Recovery | None = None
         self._thread = Background(self._run, interval, "fcguard-reconciler")
 
@@ -185,11 +204,11 @@ class Reconciler:
 
     def _run(self) -> None:
         try:
-            found = self._guard.recover(wait=self._wait, assume_dead_after=self._assume_dead_after)
+            found = self._recover()
         except Exception as error:
             _log.warning("the recovery of open calls failed, and is tried again: %s: %s", type(error).__name__, error)
             return
         self.last = found
         for call in found.calls:
-            if call.did not in ("waits", "left_open"):
+            if call.did not in ("waits", "left_open", "not_mine"):
                 _log.info("%s", call)

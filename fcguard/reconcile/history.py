@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -39,12 +40,14 @@ class History:
         started: wall clock of each attempt's start, by number.
         senders: who started it, by number; None: whoever opened the call.
         summaries: what is known of the end of attempts, by number.
+        ended: wall clock of that end, by number; infinity if it is not known on this clock.
         takeovers: in order.
         sent_until: wall clock of the last moment at which an attempt can have sent something, by number, where a takeover
             proved one.
         verdicts: what the end of abandoned attempts proves, as it was judged then, and what writers that had lost the call
             answered after all, by number.
-        late_at: when abandoned attempts ended after all, by number.
+        late_at: when abandoned attempts ended after all, by number; as `ended`.
+        looks: wall clock of each look at the call since it was parked.
     """
 
     opening: Mapping[str, Any] = field(default_factory=dict)
@@ -52,10 +55,12 @@ class History:
     started: dict[int, float] = field(default_factory=dict)
     senders: dict[int, str | None] = field(default_factory=dict)
     summaries: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    ended: dict[int, float] = field(default_factory=dict)
     takeovers: list[Takeover] = field(default_factory=list)
     sent_until: dict[int, float] = field(default_factory=dict)
     verdicts: dict[int, LateVerdict] = field(default_factory=dict)
     late_at: dict[int, float] = field(default_factory=dict)
+    looks: list[float] = field(default_factory=list)
 
     def sender(self, number: int, owner: str | None) -> str | None:
         """Answer the id of the owner that started an attempt; `owner` is the call's owner now."""
@@ -73,12 +78,24 @@ class History:
         fixed = self.sent_until.get(number)
         if fixed is not None:
             return fixed
-        summary = self.summaries.get(number)
-        if summary is None or self.is_running(number):
+        if number not in self.summaries or self.is_running(number):
             return now
-        if number in self.late_at:
-            return self.late_at[number]
-        return min(now, float(summary["started_at"]) + float(summary["duration_ms"]) / 1000 + 0.001)
+        return min(now, self.late_at.get(number, self.ended.get(number, now)))
+
+    def count_on_ledger_time(self, ahead: float | None) -> None:
+        """Bring what the opener of the call wrote down to the ledger's clock; recoveries count on that one anyway.
+
+        Args:
+            ahead: seconds by which the ledger's clock is ahead of the opener's; None: unknown, so that its times bound nothing.
+        """
+        for number, sender in self.senders.items():
+            if sender is not None:
+                continue
+            if ahead is not None:
+                self.started[number] += ahead
+            for times in (self.ended, self.late_at):
+                if number in times:
+                    times[number] = math.inf if ahead is None else times[number] + ahead
 
 
 def read_history(events: Iterable[StoredEvent]) -> History:
@@ -109,22 +126,32 @@ def read_history(events: Iterable[StoredEvent]) -> History:
 
 def _take(history: History, event: StoredEvent, body: Mapping[str, Any], last: int) -> None:
     if event.kind == "uncertain":
-        history.summaries[int(body["number"])] = body
+        _take_summary(history, body)
     elif event.kind in ("outcome", "parked"):
         for summary in body.get("attempts", ()):
             if not summary.get("restored"):  # else it says nothing about when the attempt ended
-                history.summaries[int(summary["number"])] = summary
+                _take_summary(history, summary)
         # The call is open, so a success among its events was written by a worker that had lost it: it holds all the same.
+        if event.kind == "parked":
+            history.looks.clear()
         if body.get("result", {}).get("success") is True:
             history.verdicts[last] = LateVerdict("applied", data=body["result"].get("data"))
     elif event.kind == "late":
         number = int(body["attempt"])
         history.late_at[number] = event.at
         _take_verdict(history, number, body)
+    elif event.kind == "confirm":
+        history.looks.append(event.at)
     elif event.kind == "claimed":
         history.takeovers.append(Takeover(body.get("from"), str(body["liveness"]), str(body["by"])))
         if "sent_until" in body:
             history.sent_until[last] = float(body["sent_until"])
+
+
+def _take_summary(history: History, summary: Mapping[str, Any]) -> None:
+    number = int(summary["number"])
+    history.summaries[number] = summary
+    history.ended[number] = float(summary["started_at"]) + float(summary["duration_ms"]) / 1000 + 0.001
 
 
 def _take_verdict(history: History, number: int, body: Mapping[str, Any]) -> None:

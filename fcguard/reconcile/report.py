@@ -13,14 +13,16 @@ from fcguard.stores.recoverable import Drained
 __all__ = ["Deed", "Recovered", "Recovery"]
 
 Deed = Literal[
-    "confirmed", "late", "returned", "failed", "rejected", "deferred", "parked", "taken_over", "unrecorded", "left_open", "waits",
+    "confirmed", "late", "returned", "failed", "rejected", "deferred", "parked", "taken_over", "unrecorded", "left_open",
+    "not_mine", "waits",
 ]  # fmt: skip
 """What was done with a call.
 
 confirmed: its effect was found · late: what it returned after all was in the ledger · returned: it was sent again and
 answered · failed: proved not applied, or refused · rejected: it was never sent · deferred: its settle window is not over ·
 parked: a person must decide · taken_over: another worker has it · unrecorded: the ledger did not take the outcome (spooled)
-· left_open: nobody here can act on it · waits: nothing was done, it waits for a person.
+· left_open: its tool is here, but it cannot be acted on · not_mine: no tool of that name is registered here, another service may
+have it · waits: nothing was done, it waits for a person.
 """
 
 _WORDS: Final[Mapping[Deed, str]] = {
@@ -34,6 +36,7 @@ _WORDS: Final[Mapping[Deed, str]] = {
     "taken_over": "taken over by another worker",
     "unrecorded": "not recorded yet",
     "left_open": "left open",
+    "not_mine": "not mine",
     "waits": "waiting for a person",
 }
 _NEEDS_SOMEBODY: Final = frozenset({"parked", "left_open", "waits", "unrecorded"})
@@ -91,8 +94,13 @@ class Recovery:
 
     @property
     def unresolved(self) -> tuple[Recovered, ...]:
-        """Calls that need somebody: a person to resolve them, or a guard that has their tool."""
+        """Calls that need somebody: a person to resolve them, or another version of this guard's tool."""
         return tuple(call for call in self.calls if call.did in _NEEDS_SOMEBODY)
+
+    @property
+    def not_mine(self) -> tuple[Recovered, ...]:
+        """Calls of tools that this guard does not have. They were left alone for the service that has them."""
+        return tuple(call for call in self.calls if call.did == "not_mine")
 
     def to_json(self) -> dict[str, Any]:
         """Answer the report as JSON values."""

@@ -17,7 +17,8 @@ from fcguard.stores.recoverable import RecoverableStore
 __all__ = ["Witness", "recoverable", "take_over"]
 
 _SKEW: Final = 60.0
-"""Seconds by which the clocks of two hosts may differ without one taking calls from the other that are being worked on."""
+"""Seconds by which the clocks of two hosts may differ without one taking calls from the other that are being worked on, where the
+ledger has no clock of its own."""
 
 _AFTER: Final = {CallState.STARTED: CallState.UNCERTAIN}
 """State after a takeover, where it is not the same."""
@@ -49,11 +50,14 @@ class Witness:
         owners: the processes that the ledger knows, by id.
         assume_dead_after: seconds of silence after which an owner that cannot be proved dead counts as dead; None: never.
             This accepts the risk that it lives and sends after all.
+        ahead: seconds by which the ledger's clock is ahead of this host's; None: the ledger has none, and what other hosts wrote
+            down is compared with the clock of this one.
     """
 
     here: Owner
     owners: Mapping[str, Owner]
     assume_dead_after: float | None = None
+    ahead: float | None = None
 
     def liveness(self, owner_id: str | None) -> Liveness:
         """Answer what is known of an owner."""
@@ -63,13 +67,25 @@ class Witness:
         return Liveness.UNKNOWN if owner is None else liveness_of(owner, self.here)
 
     def may_take(self, call: StoredCall, now: float) -> bool:
-        """Tell whether nobody works on an open call: owner proved dead, lease lapsed, or its next action due."""
+        """Tell whether nobody works on an open call: owner proved dead, lease lapsed, or its next action due.
+
+        Args:
+            call: the row.
+            now: wall clock in seconds, of the ledger if it has one.
+        """
         known = self.liveness(call.owner)
         if known is not Liveness.UNKNOWN:
             return is_claimable(call, known, now)
-        return is_claimable(
-            call, Liveness.DEAD if self._is_silent(call.owner, call.updated_at, now) else known, now - _SKEW
-        )
+        is_silent = self._is_silent(call.owner, call.updated_at, now)
+        margin = _SKEW if self.ahead is None else 0.0
+        return is_claimable(call, Liveness.DEAD if is_silent else known, now - margin)
+
+    def ahead_of(self, owner_id: str | None) -> float | None:
+        """Answer by how many seconds the ledger's clock is ahead of an owner's; None if that is not known: it is on another host."""
+        if self.ahead is None:
+            return 0.0
+        owner = self.here if owner_id == self.here.id else self.owners.get(owner_id or "")
+        return self.ahead if owner is not None and owner.host == self.here.host else None
 
     def why_not_quiet(self, call: StoredCall, history: History, now: float) -> str | None:
         """Answer why a sent request of a call may still be on its way after its settle window; None if none can be.

@@ -21,7 +21,7 @@ from fcguard.results import shape
 from fcguard.steps.late import judge_late
 from fcguard.stores.journal import move_call, prepare_call
 
-__all__ = ["recover_call"]
+__all__ = ["recover_call", "take_applied"]
 
 
 class _Then(Enum):
@@ -211,7 +211,7 @@ class _Unsettled(NotApplied):
 def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, config: Config, io: IO) -> _Then:
     tool = call.prepared.tool
     if isinstance(answer, Applied):
-        _take_applied(call, attempt, answer, config)
+        take_applied(call, attempt, answer, config)
         return _Then.DONE
     if isinstance(answer, AppliedByOther):
         _park(
@@ -265,7 +265,8 @@ def _take(call: Call, attempt: Attempt, failure: Failure, answer: Confirmation, 
     return _Then.NEXT
 
 
-def _take_applied(call: Call, attempt: Attempt, answer: Applied, config: Config) -> None:
+def take_applied(call: Call, attempt: Attempt, answer: Applied, config: Config) -> None:
+    """Take what was found in the world for the outcome of a call: it is a success, confirmed or late."""
     tool = call.prepared.tool
     shaped = shape(
         answer.data,

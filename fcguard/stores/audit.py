@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from fcguard.errors import StoreCorrupt, StoreError
-from fcguard.stores.base import StoredCall
+from fcguard.errors import StoreError
+from fcguard.stores.base import StoredCall, StoredEvent
 from fcguard.stores.chain import Broken, ChainCheck, Fault, Verification
 from fcguard.stores.checkpoint import Checkpoint
 from fcguard.stores.payload import facts_of
 from fcguard.stores.recoverable import RecoverableStore
 
-__all__ = ["audit"]
+__all__ = ["audit", "contradiction"]
 
 
 def audit(store: RecoverableStore, checkpoints: Iterable[Checkpoint] = (), *, rows: bool = True) -> Verification:
@@ -52,27 +52,35 @@ def _check_rows(store: RecoverableStore, opened: int) -> None:
 
 
 def _check_row(store: RecoverableStore, call: StoredCall) -> None:
+    request_id = call.identity.request_id
+    found = contradiction(call, list(store.events(request_id=request_id)))
+    if found is not None:
+        now = store.get(request_id)
+        if now is not None and now.version > call.version:
+            return  # it moved while it was being checked
+        raise Broken(found)
+
+
+def contradiction(call: StoredCall, events: Sequence[StoredEvent]) -> Fault | None:
+    """Answer where the row of a call and its events do not agree; None if they do.
+
+    Args:
+        call: the row.
+        events: those of the call, in order, as the row leads to them.
+    """
     request_id, task_id = call.identity.request_id, call.identity.task_id
     try:
-        events = list(store.events(request_id=request_id))
         facts = [facts_of(event) for event in events]
-    except StoreCorrupt:
-        raise
     except StoreError as error:
-        raise Broken(Fault(task_id, 0, request_id, str(error))) from error
+        return Fault(task_id, 0, request_id, str(error))
     if not events or "call" not in facts[0] or any(event.request_id != request_id for event in events):
-        raise Broken(
-            Fault(task_id, events[0].seq if events else 0, request_id, "the row of the call has no such events")
-        )
-    newest = events[-1]
+        return Fault(task_id, events[0].seq if events else 0, request_id, "the row of the call has no such events")
     says = {"state": str(call.state), "version": call.version, "attempt": call.attempt}
     for name, value in says.items():
         if facts[-1].get(name) != value:
-            now = store.get(request_id)
-            if now is not None and now.version > call.version:
-                return  # it moved while it was being checked
             reason = f"the row says {name} {value!r}, its last event says {facts[-1].get(name)!r}"
-            raise Broken(Fault(task_id, newest.seq, request_id, reason))
+            return Fault(task_id, events[-1].seq, request_id, reason)
+    return None
 
 
 def _name_missing_row(store: RecoverableStore) -> None:

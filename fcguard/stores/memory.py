@@ -151,6 +151,10 @@ class MemoryStore:
             self._owner = this_owner(self._clock())
         return self._owner
 
+    def now(self) -> float:
+        """Answer the wall clock on which leases count."""
+        return self._clock()
+
     def owners(self) -> list[Owner]:
         """Answer this process: the only one that can own anything here."""
         return [self.owner]

@@ -15,7 +15,7 @@ from fcguard.stores.owner import REMEMBERED, Liveness, Owner, liveness_of
 from fcguard.stores.postgres_rows import PostgresView, read_one
 from fcguard.stores.recoverable import Claim, Pruned, join_gaps
 
-__all__ = ["claim", "prune", "read_owners", "register", "renew", "retire"]
+__all__ = ["claim", "prune", "read_clock", "read_owners", "register", "renew", "retire"]
 
 Connection: TypeAlias = psycopg.Connection[Any]
 
@@ -50,6 +50,13 @@ def renew(connection: Connection, owner_id: str, now: float, lease: float) -> No
         "ORDER BY request_id FOR UPDATE SKIP LOCKED)",
         (now + lease, owner_id),
     )
+
+
+def read_clock(connection: Connection) -> float:
+    """Answer the server's wall clock in seconds."""
+    row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+    assert row is not None
+    return float(row[0])
 
 
 def read_owners(connection: Connection) -> list[Owner]:

@@ -105,6 +105,10 @@ class PostgresSession(Session[Connection]):
         """Answer the ranges of events that were pruned."""
         return self.read(postgres_rows.read_gaps)
 
+    def now(self) -> float:
+        """Answer the server's clock."""
+        return self.read(postgres_owners.read_clock)
+
     def owners(self) -> list[Owner]:
         """Answer the known processes."""
         return self.read(postgres_owners.read_owners)

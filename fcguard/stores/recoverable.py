@@ -89,6 +89,10 @@ class RecoverableStore(Store, Protocol):
         """This process, as the ledger knows it."""
         ...
 
+    def now(self) -> float:
+        """Answer the ledger's wall clock in seconds, on which leases count; a store of several hosts has one clock for all."""
+        ...
+
     def owners(self) -> list[Owner]:
         """Answer the processes that the ledger knows."""
         ...

@@ -92,6 +92,10 @@ class Session(ABC, Generic[C]):
         """Answer the ranges of events that were pruned."""
 
     @abstractmethod
+    def now(self) -> float:
+        """Answer the ledger's wall clock in seconds."""
+
+    @abstractmethod
     def owners(self) -> list[Owner]:
         """Answer the known processes."""
 

@@ -98,6 +98,10 @@ class SqlStore(ABC):
         """This process, as the ledger knows it."""
         return self._open().owner
 
+    def now(self) -> float:
+        """Answer the ledger's wall clock in seconds, on which leases count."""
+        return self._open().now()
+
     def owners(self) -> list[Owner]:
         """Answer the processes that the ledger knows."""
         return self._open().owners()

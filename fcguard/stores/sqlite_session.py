@@ -132,6 +132,10 @@ class SQLiteSession(Session[sqlite3.Connection]):
         """Answer the ranges of events that were pruned."""
         return self.read(sqlite_rows.read_gaps)
 
+    def now(self) -> float:
+        """Answer the clock of this host: a file is not shared by others."""
+        return self._options.clock()
+
     def owners(self) -> list[Owner]:
         """Answer the known processes."""
         return self.read(sqlite_owners.read_owners)

@@ -28,6 +28,13 @@ class RecoverableStoreContract(StoreContract):
         assert call.owner == store.owner.id
         assert store.owner in [owner for owner in store.owners() if owner.id == store.owner.id] or store.owners()
 
+    def test_leases_count_on_the_clock_that_the_ledger_tells(self, store: RecoverableStore) -> None:
+        before = store.now()
+        ask(store, open_call(1, lease=1000.0))
+        call = store.get("fc-20260130-000001")
+        assert call is not None and call.lease_until is not None
+        assert before <= call.lease_until - 1000.0 <= store.now()
+
     def test_what_is_worked_on_is_not_claimed(self, store: RecoverableStore) -> None:
         ask(store, open_call(1))
         ask(store, open_call(2))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fcguard.testing.store_contract import ask, open_call
 from tests.cli.ledger_shell import Shell, make_guard
 
 # -- verify, checkpoint, export, prune -------------------------------------------------------------------------------------
@@ -104,6 +105,38 @@ def test_recover_without_tools_reports_and_ends_with_a_finding(shell: Shell, cal
     result = shell("recover")
     assert (result.code, calls["parked"] in result.out) == (1, True)
     assert shell("recover", "--json").json["totals"] == {"waits": 1}
+
+
+def test_recover_asks_about_parked_calls_only_with_an_application(
+    shell: Shell, calls: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = shell("recover", "--parked")
+    assert (refused.code, "--parked needs --app" in refused.err) == (2, True)
+    (tmp_path / "shop_of_test.py").write_text(
+        "from pathlib import Path\nfrom tests.cli.ledger_shell import make_guard\n"
+        "guard = lambda: make_guard(Path(__file__).parent)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = shell("recover", "--parked", "--app", "shop_of_test:guard", "--json", store=False)
+    assert (result.code, result.json["totals"]) == (1, {"waits": 1})
+    said = shell("show", calls["parked"], "--json").json["confirmations"]
+    assert [one["answer"] for one in said] == ["NotApplied", "NotApplied"]
+
+
+def test_calls_of_other_services_are_a_finding_only_where_nobody_has_tools(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with make_guard(tmp_path) as guard:
+        ask(guard.store, open_call(1, tool="ship", lease=0.0))
+    result = shell("recover")
+    assert (result.code, "not mine: no tool 'ship' is registered" in result.out) == (1, True)
+    (tmp_path / "shop_of_stranger.py").write_text(
+        "from pathlib import Path\nfrom tests.cli.ledger_shell import make_guard\n"
+        "guard = lambda: make_guard(Path(__file__).parent)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = shell("recover", "--app", "shop_of_stranger:guard", store=False)
+    assert (result.code, "1 not mine" in result.out) == (0, True)
 
 
 def test_recover_of_a_ledger_without_open_calls_is_well(shell: Shell, tmp_path: Path) -> None:

@@ -90,10 +90,11 @@ class World:
         self.sent: list[dict[str, Any]] = []
         self.effects: list[dict[str, Any]] = []
         self.confirmed: list[Any] = []
+        self.others: list[Tool] = []
         self.answer: Callable[[Any], Any] = lambda call: Applied({"found": True}) if self.effects else NotApplied()
 
     def guard(self, send: Callable[..., Any] | None = None, observer: Any = None, **options: Any) -> Guard:
-        """A guard with one write, `create_order`; `send` does it."""
+        """A guard with one write, `create_order`, and the world's other tools; `send` does it."""
         guard = Guard(
             store=self.store, evidence_dir=self.folder, clock=self.clock, observer=observer or SilentObserver()
         )
@@ -107,6 +108,8 @@ class World:
             "additionalProperties": False,
         }
         done = send or self.apply
+        for tool in self.others:
+            guard.register(tool)
 
         async def later(**arguments: Any) -> Any:
             await asyncio.sleep(0)

@@ -320,15 +320,16 @@ def test_the_record_keeps_the_limits_within_which_a_call_may_go_on(world: World)
     environment = Environment(
         name="test-a", base_urls=("http://a",), data_sources=("db",), account="u1", account_pool="pool", tenant="mall"
     )
+    world.others.append(Tool(name="query_order", parameters={"type": "object"}, fn=lambda **_: [1], effect="read"))
     guard = world.guard()
     with guard.task(
-        "order", task_id="T", environment=environment, allow={"create_order"}, forbid={"drop_*"}, roles={"clerk"}, actor="Ann",
+        "order", task_id="T", environment=environment, allow={"create_order"}, forbid={"query_*"}, roles={"clerk"}, actor="Ann",
         agent="buyer", conversation_id="c-1",
     ):  # fmt: skip
         world.call(guard, ARGUMENTS)
     body = body_of(next(iter(world.store.events())))
     assert (body["base_urls"], body["data_sources"], body["account_pool"]) == (["http://a"], ["db"], "pool")
-    assert (body["allow"], body["forbidden"], body["roles"]) == (["create_order"], ["drop_*"], ["clerk"])
+    assert (body["allow"], body["forbidden"], body["roles"]) == (["create_order"], ["query_*"], ["clerk"])
     assert (body["conversation_id"], body["actor"], body["agent"]) == ("c-1", "Ann", "buyer")
 
 

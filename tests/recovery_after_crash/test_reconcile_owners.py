@@ -38,7 +38,16 @@ def test_a_lapsed_lease_lets_an_applied_write_be_found(world: World, owner: str)
     assert world.recover_one(world.guard(settle=SETTLE)).did == "confirmed"
 
 
-def test_another_host_s_clock_may_be_off_by_a_minute(world: World) -> None:
+def test_a_lease_of_another_host_lapses_on_the_clock_of_the_ledger(world: World) -> None:
+    world.crash(applied=True, owner="far")
+    world.clock.advance(50.0)
+    assert world.recover(world.guard()).busy == 1
+    world.clock.advance(20.0)
+    assert world.recover_one(world.guard()).did == "confirmed"
+
+
+def test_without_a_clock_of_the_ledger_another_host_s_may_be_off_by_a_minute(world: World) -> None:
+    world.store.now = None  # type: ignore[assignment, method-assign]
     world.crash(applied=True, owner="far")
     world.clock.advance(90.0)
     assert world.recover(world.guard()).busy == 1

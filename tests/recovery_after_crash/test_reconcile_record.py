@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fcguard import ConfirmBy, Fallback, Tool
+from fcguard import ConfirmBy, Fallback, Guard, Tool
 from fcguard.model.states import CallState
 from fcguard.stores.base import Event, Identity, Move, Note, Open
 from fcguard.telemetry.observer import Origin, SilentObserver
@@ -38,19 +38,29 @@ def test_the_confirmation_sees_the_call_as_it_was(world: World) -> None:
     assert (environment.name, environment.tenant, environment.base_urls) == ("test-a", "mall", ("http://shop",))
 
 
-@pytest.mark.parametrize("options", [{"name_of_tool": "other"}, {"version": "2"}])
-def test_a_tool_that_is_not_here_leaves_the_call_open_and_untouched(world: World, options: dict[str, Any]) -> None:
+def test_another_version_of_the_tool_leaves_the_call_open_and_untouched(world: World) -> None:
     request_id = world.crash(applied=True)
-    if "name_of_tool" in options:
-        guard = world.guard()
-        guard._tools._by_name.clear()
-    else:
-        guard = world.guard(**options)
-    found = world.recover(guard)
+    found = world.recover(world.guard(version="2"))
     (call,) = found.calls
     assert (call.did, call.state) == ("left_open", "STARTED")
-    assert found.unresolved == (call,)
+    assert (found.unresolved, found.not_mine) == ((call,), ())
     assert world.kinds(request_id) == ["opened"]
+
+
+def test_a_call_of_another_service_is_left_alone(world: World) -> None:
+    """Two services share the ledger. Each takes up its own calls, and neither parks those of the other."""
+    request_id = world.crash(applied=True)
+    stranger = Guard(store=world.store, evidence_dir=world.folder, clock=world.clock, observer=SilentObserver())
+    stranger.register(Tool(name="ship", parameters={"type": "object"}, fn=lambda **_: 1, effect="write"))
+    found = world.recover(stranger, parked=True)
+    (call,) = found.calls
+    assert (call.did, call.state, call.message) == (
+        "not_mine", "STARTED", "no tool 'create_order' is registered with this guard",
+    )  # fmt: skip
+    assert (found.unresolved, found.not_mine) == ((), (call,))
+    assert "1 not mine" in str(found)
+    assert world.kinds(request_id) == ["opened"]
+    assert world.recover_one(world.guard()).did == "confirmed"
 
 
 def test_a_record_that_cannot_be_read_leaves_the_call_open(world: World) -> None:
@@ -121,16 +131,16 @@ def test_attempts_of_an_earlier_process_are_not_told_to_telemetry_again(world: W
 
 def test_a_confirmation_by_a_tool_is_a_recorded_child_call(world: World) -> None:
     options = {"confirm": ConfirmBy("query_order", lambda data: bool(data))}
+    world.others.append(Tool(name="query_order", parameters={"type": "object"}, fn=lambda **_: [1], effect="read"))
     request_id = world.crash(applied=True, **options)
-    guard = world.guard(**options)
-    guard.register(Tool(name="query_order", parameters={"type": "object"}, fn=lambda **_: [1], effect="read"))
-    assert world.recover_one(guard).did == "confirmed"
+    assert world.recover_one(world.guard(**options)).did == "confirmed"
     (child,) = [call for call in world.store.calls() if call.identity.purpose == "confirm"]
     assert (child.identity.parent_id, child.identity.task_id) == (request_id, "T")
 
 
 def test_a_write_whose_fallback_may_have_done_it_is_not_sent_again(world: World) -> None:
     fallback = {"fallback": (Fallback("create_elsewhere"),)}
+    world.others.append(Tool(name="create_elsewhere", parameters={"type": "object"}, fn=lambda **_: None))
     request_id = world.crash(applied=False, settle=SETTLE, **fallback)
     identity = Identity("fc-child", "T", "create_elsewhere", "1", "write", "fallback", parent_id=request_id)
     at = world.clock.now()

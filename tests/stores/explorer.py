@@ -47,6 +47,7 @@ class Protocol:
         unlicensed: RISK: send again after any "not applied".
         accept_other: RISK: the wanted state counts as ours, whoever brought it about.
         others: somebody else can bring about the same state.
+        person: somebody resolves what is parked, truthfully, while workers may look at it again.
     """
 
     intent: bool = True
@@ -62,6 +63,7 @@ class Protocol:
     unlicensed: bool = False
     accept_other: bool = False
     others: bool = False
+    person: bool = False
 
 
 class At(StrEnum):
@@ -82,6 +84,7 @@ class At(StrEnum):
     READING_AGAIN = "reading_again"
     READ_NOTHING_AGAIN = "read_nothing_again"
     IDLE = "idle"
+    SAW_EFFECT = "saw_effect"
     DONE = "done"
     DEAD = "dead"
 
@@ -258,6 +261,8 @@ def _with(state: State, me: int, worker: Worker) -> State:
 def _steps(state: State, protocol: Protocol) -> Iterator[tuple[str, State]]:
     yield from _world(state, protocol)
     yield from _ask_again(state, protocol)
+    if protocol.person:
+        yield from _person(state)
     for me in (0, 1):
         worker = state.workers[me]
         if worker.at is At.DEAD:
@@ -359,6 +364,35 @@ def _work(state: State, me: int, worker: Worker, protocol: Protocol) -> Iterator
             claimed = _claim(state, me, protocol)
             if claimed is not None:
                 yield "takes the call over", claimed
+            yield from _look_again(state, me, worker)
+        case At.SAW_EFFECT:
+            yield "records what it saw of the parked call: applied", _move(state, me, _S.SUCCEEDED, At.DONE)
+
+
+def _look_again(state: State, me: int, worker: Worker) -> Iterator[tuple[str, State]]:
+    """A parked call is looked at without being touched; only the effect itself leads on."""
+    row = state.row
+    if row is not None and row.state is _S.PARKED and "landed" in state.requests:
+        saw = worker._replace(at=At.SAW_EFFECT, version=row.version, attempt=row.attempt)
+        yield "looks at the parked call again and sees its effect", _with(state, me, saw)
+
+
+def _person(state: State) -> Iterator[tuple[str, State]]:
+    """A person closes a parked call, once nothing that was sent can land any more, with what is true."""
+    row = state.row
+    if row is None or row.state is not _S.PARKED or state.again == "sent":
+        return
+    if any(request in {"pending", "overdue"} for request in state.requests) or any(one.thread for one in state.workers):
+        return
+    if any(one.at not in {At.DONE, At.IDLE, At.DEAD, At.SAW_EFFECT} for one in state.workers):
+        return
+    target = _S.SUCCEEDED if "landed" in state.requests else _S.FAILED
+    refused = judge_move(Move("x", row.version, target, row.attempt, Event("e", 0.0, {})), row.state, row.attempt)
+    assert refused is None, refused
+    yield (
+        f"a person resolves the call ({target})",
+        state._replace(row=row._replace(state=target, version=row.version + 1)),
+    )
 
 
 def _late_intent(state: State, me: int, protocol: Protocol) -> State:
@@ -443,6 +477,7 @@ SAFE = {
     "a server that removes duplicates": Protocol(server_removes_duplicates=True, window=False),
     "workers on different hosts": Protocol(is_remote=True),
     "others who bring about the same state": Protocol(others=True),
+    "a person who resolves what is parked": Protocol(window=False, person=True),
 }
 
 assert all(not is_transition(state, target) for state in TERMINAL_STATES for target in CallState)

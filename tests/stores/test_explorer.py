@@ -15,7 +15,12 @@ def test_no_order_of_events_duplicates_an_effect_or_ends_falsely(name: str) -> N
     outcome = explore(SAFE[name])
     assert outcome.finding is None, f"\n{outcome.finding}"
     assert outcome.states > 500
-    assert {_S.SUCCEEDED, _S.PARKED} <= outcome.ends or name == "a declared window"
+    assert {_S.SUCCEEDED, _S.FAILED if SAFE[name].person else _S.PARKED} <= outcome.ends or name == "a declared window"
+
+
+def test_a_person_leaves_nothing_parked_and_no_worker_overrules_them() -> None:
+    outcome = explore(SAFE["a person who resolves what is parked"])
+    assert _S.PARKED not in outcome.ends
 
 
 def test_with_a_declared_window_calls_reach_every_end() -> None:

@@ -1,0 +1,119 @@
+"""Look again at calls that wait for a person: only the effect itself, once it is seen, closes one."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from fcguard.config import Config, Prepared
+from fcguard.io import IO
+from fcguard.model.call import Call
+from fcguard.model.outcome import Applied, Confirmation
+from fcguard.reconcile.history import History
+from fcguard.reconcile.record import Unreadable, read_record
+from fcguard.reconcile.report import Recovered
+from fcguard.reconcile.restore import restore_call
+from fcguard.reconcile.rows import done_with, reason_of, row_of, why_unknown
+from fcguard.reconcile.takeover import Witness
+from fcguard.recovery.confirm import ask_confirmation
+from fcguard.steps.record import record_evidence
+from fcguard.steps.recover import take_applied
+from fcguard.stores.base import Event, Note, StoredCall
+
+__all__ = ["When", "look_again", "next_look"]
+
+When = Literal["late", "due", "now"]
+"""Which parked calls are asked about again: late: none, only a success that the ledger holds already counts · due: those whose
+next look is due · now: all."""
+
+_FIRST_LOOK: Final = 60.0
+_LONGEST_PAUSE: Final = 86_400.0
+
+
+def next_look(parked_at: float, looks: int) -> float:
+    """Answer the wall clock of the next look at a parked call: after a minute, then after twice as long each time, up to a day.
+
+    Args:
+        parked_at: wall clock of the last look; of the parking, before the first.
+        looks: how many there were.
+    """
+    return parked_at + float(min(_FIRST_LOOK * 2 ** min(looks, 20), _LONGEST_PAUSE))
+
+
+async def look_again(row: StoredCall, witness: Witness, config: Config, io: IO, when: When) -> Recovered:
+    """Look at a parked call once more, and close it if its effect is there.
+
+    Nothing is ever sent, whatever licence the tool has, and "not applied" closes nothing: a person may be acting on the call. It
+    stays as it is while it is looked at, and is closed only if nobody, person or machine, moved it meanwhile. What was found is
+    noted on it.
+
+    Args:
+        row: the call as it was seen.
+        witness: what is known of owners.
+        config: tools and collaborators of the guard.
+        io: the colour to do it in.
+        when: whether to ask the tool's `confirm`.
+
+    Raises:
+        StoreError: the ledger cannot be read or written.
+    """
+    waits = row_of(row, witness, "waits", reason_of(row))
+    prepared = config.tools.get(row.identity.tool)
+    if prepared is None or why_unknown(prepared, row) is not None or not row.attempt:
+        return waits
+    try:
+        history = await read_record(row, witness, config.store, io)
+        call = _restored(row, history, prepared, io)
+    except Unreadable as error:
+        return row_of(row, witness, error.did, str(error))
+    except (KeyError, TypeError, ValueError):
+        return waits
+    answer: Confirmation | None = _late_success(history)
+    if answer is not None:
+        call.basis = "late"
+    elif _is_to_be_asked(row, history, prepared, when, io.now()):
+        answer = await _ask(call, witness, config, io)
+    if not isinstance(answer, Applied):
+        return waits
+    await _close(call, answer, config, io)
+    return done_with(row, call, witness)
+
+
+def _restored(row: StoredCall, history: History, prepared: Prepared, io: IO) -> Call:
+    call = restore_call(row, history, prepared, io, history.last_send(row.attempt, io.now()))
+    assert call.given is not None
+    call.context = call.given
+    call.ledger_version, call.ledger_state = row.version, row.state
+    return call
+
+
+def _late_success(history: History) -> Applied | None:
+    return next((Applied(said.data) for said in history.verdicts.values() if said.effect == "applied"), None)
+
+
+def _is_to_be_asked(row: StoredCall, history: History, prepared: Prepared, when: When, now: float) -> bool:
+    if prepared.tool.confirm is None or when == "late":
+        return False
+    looks = history.looks
+    return when == "now" or now >= next_look(looks[-1] if looks else row.updated_at, len(looks))
+
+
+async def _ask(call: Call, witness: Witness, config: Config, io: IO) -> Confirmation:
+    """Ask once, and note the answer on the call; the note moves nothing, so that it is in nobody's way."""
+    answer = await ask_confirmation(call, config.child, io)
+    said: dict[str, Any] = {"at": io.now(), "source": "confirm", "answer": type(answer).__name__}
+    reason = getattr(answer, "reason", None) or getattr(answer, "message", None)
+    if reason:
+        said["reason"] = call.redactor.words(str(reason)[:500])
+    body = {"request_id": call.request_id, "by": witness.here.id, "confirmations": [said]}
+    await io.commit(config.store, Note(call.request_id, Event("confirm", io.now(), body)))
+    return answer
+
+
+async def _close(call: Call, answer: Applied, config: Config, io: IO) -> None:
+    observer = config.observer
+    observer.call_started(call)
+    try:
+        take_applied(call, call.attempts[-1], answer, config)
+        await record_evidence(call, config, io)
+    finally:
+        observer.call_ended(call)
