@@ -150,19 +150,33 @@ def collapse(name: str) -> str:
     return _SEPARATORS.sub("", name.lower())
 
 
+def _named_by(tool: Tool) -> Iterator[tuple[str, str]]:
+    """Yield the tools that a tool names, with their role."""
+    if isinstance(tool.confirm, ConfirmBy):
+        yield tool.confirm.tool, "confirm"
+    for entry in tool.fallback:
+        yield entry if isinstance(entry, str) else entry.tool, "fallback"
+
+
 class Toolbox:
     """The registered tools by exact name. Registering is the only change; look-up costs nothing per registered tool.
 
     Args:
         prefixes: transport prefixes that may stand before a tool's name.
+
+    Attributes:
+        is_settled: whether it is in use, and every tool that another one names is registered.
     """
 
-    __slots__ = ("_by_name", "_collapsed", "_readers", "prefixes")
+    __slots__ = ("_by_name", "_collapsed", "_is_in_use", "_missing", "_readers", "is_settled", "prefixes")
 
     def __init__(self, prefixes: tuple[str, ...]) -> None:
         self._by_name: dict[str, Prepared] = {}
         self._collapsed: dict[str, str] = {}
         self._readers: dict[str, tuple[str, str]] = {}
+        self._missing: dict[str, list[tuple[str, str]]] = {}
+        self._is_in_use = False
+        self.is_settled = False
         self.prefixes = prefixes
 
     def add(self, prepared: Prepared) -> None:
@@ -185,12 +199,15 @@ class Toolbox:
         self._check_readers(prepared.tool)
         self._by_name[name] = prepared
         self._collapsed[key] = name
+        self._missing.pop(name, None)
+        for other, role in _named_by(prepared.tool):
+            if other not in self._by_name:
+                self._missing.setdefault(other, []).append((name, role))
+                self.is_settled = False
 
     def _check_readers(self, tool: Tool) -> None:
         """Refuse a tool that writes where one is named that may only read, whichever of the two is registered first."""
-        named = [(tool.confirm.tool, "confirm")] if isinstance(tool.confirm, ConfirmBy) else []
-        if tool.is_read:
-            named += [(entry if isinstance(entry, str) else entry.tool, "fallback") for entry in tool.fallback]
+        named = [(name, role) for name, role in _named_by(tool) if role == "confirm" or tool.is_read]
         for name, role in named:
             known = self._by_name.get(name)
             if known is not None and not known.is_read:
@@ -201,6 +218,31 @@ class Toolbox:
                 f"tool {tool.name!r} is the {role} of {owner!r}, so it may only read: declare effect='read'"
             )
         self._readers.update({name: (tool.name, role) for name, role in named})
+
+    def settle(self, prepared: Prepared | None = None) -> None:
+        """Begin to use the tools: what they name must be registered, of all tools at first, later of the one that is called.
+
+        Args:
+            prepared: the tool that is called; None: none in particular.
+
+        Raises:
+            ConfigurationError: a fallback, or the tool of a confirmation, is not registered.
+        """
+        for name, owners in list(self._missing.items()):
+            for owner, role in owners:
+                if not self._is_in_use or (prepared is not None and owner == prepared.tool.name):
+                    close = difflib.get_close_matches(name, self._by_name, n=1)
+                    hint = f"did you mean {close[0]!r}?" if close else "register it before the guard is used"
+                    raise ConfigurationError(f"tool {owner!r}: its {role} {name!r} is not registered; {hint}")
+        self._is_in_use = True
+        self.is_settled = not self._missing
+
+    def names(self) -> tuple[str, ...]:
+        """Answer the names of all tools."""
+        return tuple(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
 
     def get(self, name: str) -> Prepared | None:
         """Look a tool up by its exact name."""

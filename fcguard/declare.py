@@ -262,6 +262,8 @@ def _check_recovery(tool: Tool) -> None:
     for entry in tool.fallback:
         if not isinstance(entry, (str, Fallback)):
             raise ConfigurationError(f"tool {name!r}: fallback {entry!r} must be a tool's name or a Fallback")
+        if name == (entry if isinstance(entry, str) else entry.tool):
+            raise ConfigurationError(f"tool {name!r} is its own fallback; name another tool, or allow retries")
     check_own_plans(tool)
 
 

@@ -17,6 +17,8 @@
     │   ├── StoreTooNew             written by a newer fcguard
     │   └── StoreClosed             used after close()
     └── MissingExtraError           an optional package is not installed (also an ImportError)
+
+One warning: `UnmatchedNameWarning`, where a task allows or forbids by a glob that no tool matches.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ __all__ = [
     "StoreUnavailable",
     "TaskError",
     "ToolCallFailed",
+    "UnmatchedNameWarning",
     "UsageError",
 ]
 
@@ -72,6 +75,10 @@ class NoCurrentCallError(UsageError):
 
 class TaskError(UsageError):
     """`guard.task(...)` was entered twice, left out of order, or given unusable context."""
+
+
+class UnmatchedNameWarning(UserWarning):
+    """A task allows or forbids tools by a glob that matches none of the guard's; misspelt, it forbids nothing."""
 
 
 class ToolCallFailed(FcguardError):

@@ -37,7 +37,17 @@ from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
 from fcguard.results import ArtifactDirectory
 from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitted
 from fcguard.runtime import AsyncioIO, BlockingIO, SystemClock, drive
-from fcguard.scope import RunningTasks, TaskScope, check_context, is_offered, make_context, next_step, said, tell
+from fcguard.scope import (
+    RunningTasks,
+    TaskNames,
+    TaskScope,
+    check_context,
+    is_offered,
+    make_context,
+    next_step,
+    said,
+    tell,
+)
 from fcguard.stores.base import Store
 from fcguard.telemetry.contained import contained
 from fcguard.telemetry.observer import Observer
@@ -72,6 +82,8 @@ class Guard(Declaring, Recovering):
         approver: decides about approvals; None: nobody does, and the answer is no.
         grants: standing approvals.
         prefixes: transport prefixes that a model may put before a tool's name.
+        unregistered: names and globs that tasks may allow or forbid although no tool of this guard has them: tools of another
+            guard, tools that are registered later, what is forbidden in case it ever exists.
         worker_threads: most threads for sync tools that have a timeout or are called from async code; more calls queue.
         clock: where time comes from; None: the machine's clocks.
     """
@@ -94,6 +106,7 @@ class Guard(Declaring, Recovering):
         approver: Any = None,
         grants: Any = None,
         prefixes: Sequence[str] = _PREFIXES,
+        unregistered: Iterable[str] = (),
         worker_threads: int = 128,
         clock: Clock | None = None,
     ) -> None:
@@ -102,6 +115,7 @@ class Guard(Declaring, Recovering):
         clock = clock if clock is not None else SystemClock()
         self._wall, self._clock = clock.now, clock.monotonic
         self._tools = Toolbox(tuple(prefixes))
+        self._names = TaskNames(self._tools, unregistered)
         self._running = RunningTasks(self._clock)
         self._parts = GuardParts(_FIRST_RULES, rules, constraints)
         if isinstance(store, (str, os.PathLike)):
@@ -160,10 +174,12 @@ class Guard(Declaring, Recovering):
         conversation_id: str | None = None,
         actor: str | None = None,
         roles: Iterable[str] = (),
+        may_widen: bool = False,
     ) -> TaskScope:
         """Open a task: what its calls may rely on and which tools they may use. Use it in a `with` statement.
 
-        It nests, and it follows the threads and asyncio tasks that fcguard starts (and those that copy the context).
+        It nests, and it follows the threads and asyncio tasks that fcguard starts (and those that copy the context). A task in
+        another one allows no tool and no write that the outer one does not, and forbids what that forbids.
 
         Args:
             goal: one sentence, or a whole `Goal`.
@@ -182,9 +198,11 @@ class Guard(Declaring, Recovering):
             conversation_id: id of the conversation, for telemetry.
             actor: who acts.
             roles: roles of the actor.
+            may_widen: whether it may allow what the task around it does not; goes with `context` too.
 
         Raises:
-            TaskError: something in it cannot be used.
+            TaskError: something in it cannot be used. On entering: `allow` or `forbid` names what no tool has.
+            ConfigurationError: on entering, the first time: a tool names a fallback or a confirmation that is not registered.
         """
         if context is None:
             context = make_context(
@@ -228,7 +246,7 @@ class Guard(Declaring, Recovering):
             check_context(context)
         if not context.task_id:
             context = context.model_copy(update={"task_id": self._new_task_id()})
-        return TaskScope(context, self._clock)
+        return TaskScope(context, self._clock, self._names, may_widen=may_widen)
 
     def _new_task_id(self) -> str:
         return "task-" + new_request_id(self._wall())[3:]
@@ -337,8 +355,11 @@ class Guard(Declaring, Recovering):
         return (await govern(call, self._config, self._aio)).take_result()
 
     def _resumed(self, request_id: str, decision: Decision) -> Call:
+        if not self._tools.is_settled:  # before the decision is used up
+            self._tools.settle()
         request = decide(self._config.approver, request_id, decision, self._wall())
-        call = self._open(Intent.of(request.tool, request.arguments), TaskContext.model_validate(request.context or {}))
+        kept = TaskContext.model_validate(request.context or {})
+        call = self._open(Intent.of(request.tool, request.arguments), kept, is_kept=True)
         call.observed = origin_of(self.store, request_id)
         return call
 
@@ -347,6 +368,8 @@ class Guard(Declaring, Recovering):
     def allowed(self, context: TaskContext | None = None) -> tuple[Tool, ...]:
         """Answer the tools that a context (default: the running task's) allows; methods need an instance and are left out."""
         now = self._context(context)
+        if not self._tools.is_settled:
+            self._tools.settle()
         offered = (prepared.tool for prepared in self._tools if not prepared.takes_receiver)
         return tuple(tool for tool in offered if is_offered(tool, now))
 
@@ -376,9 +399,13 @@ class Guard(Declaring, Recovering):
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
+    def _check(self, context: TaskContext) -> None:
+        check_context(context)
+        self._names.check(context)
+
     def _context(self, given: TaskContext | None) -> TaskContext:
         if given is not None:
-            check_context(given)
+            self._check(given)
             return given
         task = CURRENT_TASK.get()
         return task.context if task is not None else TaskContext()
@@ -392,10 +419,16 @@ class Guard(Declaring, Recovering):
         return call
 
     def _open(
-        self, intent: Intent, context: TaskContext | None, prepared: Prepared | None = None, step: int | None = None
+        self,
+        intent: Intent,
+        context: TaskContext | None,
+        prepared: Prepared | None = None,
+        step: int | None = None,
+        *,
+        is_kept: bool = False,
     ) -> Call:
-        if context is not None:
-            check_context(context)
+        if context is not None and not is_kept:  # a kept one was checked where its task was opened
+            self._check(context)
         confirming = CONFIRMING.get()
         if confirming is not None:
             call = self._new_call(intent, "confirm", confirming, context or confirming.context)
@@ -408,8 +441,11 @@ class Guard(Declaring, Recovering):
                 call.step, call.nested = running.call.step, running.count_nested()
             else:
                 call.step = step if step is not None else next_step(task, context)
+        tools = self._tools
         if prepared is None and intent.tool.__class__ is str:
-            prepared = self._tools.get(intent.tool)
+            prepared = tools.get(intent.tool)
+        if not tools.is_settled and not is_kept:
+            tools.settle(prepared)
         if prepared is not None:
             call.prepared, call.tool, call.redactor = prepared, prepared.tool, prepared.redactor
         return call
@@ -423,7 +459,7 @@ class Guard(Declaring, Recovering):
                     f"a proposal must be an Intent, not {type(proposal).__name__}; read the response first"
                 )
         if context is not None:
-            check_context(context)
+            self._check(context)
         step = next_step(CURRENT_TASK.get() if context is None else None, context)
         turn: str | None = None
         for proposal in proposals:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import difflib
+import sys
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from secrets import token_hex
 from types import TracebackType
 from typing import Any
 
-from fcguard.errors import SchemaError, TaskError
+from fcguard.config import Toolbox
+from fcguard.errors import ConfigurationError, SchemaError, TaskError, UnmatchedNameWarning
 from fcguard.model.call import Call
 from fcguard.model.context import Environment, Goal, TaskContext, Tools
 from fcguard.model.result import ENVELOPE_FIELDS, ToolResult
 from fcguard.model.task import CURRENT_TASK, Task
 from fcguard.model.tool import Tool
 from fcguard.results.contract import compile_contract
+from fcguard.rules.globs import is_glob, matches
 
-__all__ = ["RunningTasks", "TaskScope", "check_context", "is_offered", "make_context", "next_step", "said", "tell"]
+__all__ = [
+    "RunningTasks", "TaskNames", "TaskScope", "check_context", "is_offered", "make_context", "narrowed", "next_step", "said", "tell",
+]  # fmt: skip
 
 
 def make_context(
@@ -85,25 +92,136 @@ def check_context(context: Any) -> None:
             raise TaskError(str(error)) from None
 
 
+class TaskNames:
+    """Compares the names that tasks allow and forbid with the tools of a guard: a misspelt one must not pass in silence.
+
+    Args:
+        tools: the guard's tools.
+        unregistered: names and globs that tasks may mention although no tool has them.
+
+    Raises:
+        ConfigurationError: `unregistered` is no set of texts.
+    """
+
+    __slots__ = ("_excused", "_told", "tools")
+
+    def __init__(self, tools: Toolbox, unregistered: Iterable[str]) -> None:
+        if isinstance(unregistered, str):
+            raise ConfigurationError(
+                f"unregistered={unregistered!r} is one text; write a set: unregistered={{{unregistered!r}}}"
+            )
+        try:
+            self._excused = frozenset(unregistered)
+            if not all(isinstance(name, str) for name in self._excused):
+                raise TypeError
+        except TypeError:
+            raise ConfigurationError(f"unregistered={unregistered!r} must be a set of texts") from None
+        self.tools = tools
+        self._told: set[str] = set()
+
+    def check(self, context: TaskContext) -> None:
+        """Refuse exact names that no tool has, and warn of globs that match none (once each).
+
+        Args:
+            context: what a task is opened with.
+
+        Raises:
+            TaskError: a name is of no tool.
+        """
+        for option, entries in (("allow", context.tools.allow), ("forbid", context.goal.forbidden_actions)):
+            for entry in entries or ():
+                if entry not in self.tools and not matches(entry, self._excused):
+                    self._tell(option, entry)
+
+    def _tell(self, option: str, entry: str) -> None:
+        known = self.tools.names()
+        way_out = f"if it is meant all the same, say Guard(unregistered={{{entry!r}}})"
+        if not is_glob(entry):
+            close = difflib.get_close_matches(entry, known, n=1, cutoff=0.6)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known[:20]) or 'none'};"
+            raise TaskError(f"the task's {option} names {entry!r}, which no tool of the guard has; {hint} {way_out}")
+        if entry in self._told or any(matches(name, frozenset((entry,))) for name in known):
+            return
+        self._told.add(entry)
+        warnings.warn(
+            f"the task's {option} holds {entry!r}, which matches no tool of the guard; {way_out}",
+            UnmatchedNameWarning,
+            stacklevel=_caller(),
+        )
+
+
+def _caller() -> int:
+    """Answer the `stacklevel` at which a warning of the calling function names the code that uses the library."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "fcguard":
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def narrowed(context: TaskContext, outer: TaskContext, names: Iterable[str]) -> TaskContext:
+    """Answer a context that allows no tool, and no write, which the one around it does not, and forbids what that forbids.
+
+    Args:
+        context: of the inner task.
+        outer: of the task around it.
+        names: registered tools; two different globs allow those of them that both match.
+    """
+    allow = _both(context.tools.allow, outer.tools.allow, names)
+    write_allowed = context.tools.write_allowed and outer.tools.write_allowed
+    forbidden = context.goal.forbidden_actions | outer.goal.forbidden_actions
+    changed: dict[str, Any] = {}
+    if (allow, write_allowed) != (context.tools.allow, context.tools.write_allowed):
+        changed["tools"] = Tools(allow=allow, write_allowed=write_allowed)
+    if forbidden != context.goal.forbidden_actions:
+        changed["goal"] = context.goal.model_copy(update={"forbidden_actions": forbidden})
+    return context.model_copy(update=changed) if changed else context
+
+
+def _both(inner: frozenset[str] | None, outer: frozenset[str] | None, names: Iterable[str]) -> frozenset[str] | None:
+    if inner is None or outer is None:
+        return outer if inner is None else inner
+    kept = inner & outer
+    candidates = {entry for entry in inner | outer if not is_glob(entry)}.union(names)
+    kept |= {name for name in candidates if matches(name, inner) and matches(name, outer) and not matches(name, kept)}
+    return kept
+
+
 class TaskScope:
-    """A task that is entered with `with` (also inside async code); once."""
+    """A task that is entered with `with` (also inside async code); once.
 
-    __slots__ = ("_clock", "_context", "_task", "_token")
+    Args:
+        context: what its calls may rely on.
+        clock: monotonic seconds.
+        names: checks the names that it mentions.
+        may_widen: whether it may allow what the task around it does not.
+    """
 
-    def __init__(self, context: TaskContext, clock: Callable[[], float]) -> None:
+    __slots__ = ("_clock", "_context", "_may_widen", "_names", "_task", "_token")
+
+    def __init__(
+        self, context: TaskContext, clock: Callable[[], float], names: TaskNames, *, may_widen: bool = False
+    ) -> None:
         self._context, self._clock = context, clock
+        self._names, self._may_widen = names, may_widen
         self._token: Any = None
         self._task: Task | None = None
 
     @property
     def context(self) -> TaskContext:
-        """What the task's calls may rely on."""
-        return self._context
+        """What the task's calls may rely on; once it is entered, as the task around it leaves it."""
+        return self._context if self._task is None else self._task.context
 
     def __enter__(self) -> Task:
         if self._token is not None:
             raise TaskError("this guard.task(...) was entered already; open a new one")
-        task = self._task = Task(self._context, self._clock(), token_hex(8), CURRENT_TASK.get())
+        tools = self._names.tools
+        if not tools.is_settled:
+            tools.settle()
+        self._names.check(self._context)
+        outer = CURRENT_TASK.get()
+        task = self._task = Task(self._context, self._clock(), token_hex(8), outer)
+        if outer is not None and not self._may_widen:
+            task.context = narrowed(self._context, outer.context, tools.names())
         self._token = CURRENT_TASK.set(task)
         return task
 

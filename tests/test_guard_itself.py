@@ -107,6 +107,8 @@ def test_a_context_that_is_none_is_refused(guard: Guard) -> None:
 
 
 def test_a_whole_goal_keeps_what_it_forbids(guard: Guard) -> None:
+    for name in ("create", "drop_table"):
+        guard.register(Tool(name=name, parameters=ANY_OBJECT, fn=print))
     goal = Goal(objective="tidy", forbidden_actions=frozenset({"drop_*"}))
     with guard.task(goal, forbid={"create"}) as task:
         assert task.context.goal.forbidden_actions == {"drop_*", "create"}

@@ -96,7 +96,7 @@ def test_errors_are_of_one_tree_and_travel() -> None:
 
     for name in errors.__all__:
         kind = getattr(errors, name)
-        assert issubclass(kind, errors.FcguardError)
+        assert issubclass(kind, (errors.FcguardError, UserWarning))
     assert issubclass(errors.MissingExtraError, ImportError)
     missing = errors.MissingExtraError("openai", "openai")
     assert "pip install 'fcguard[openai]'" in str(missing)

@@ -424,10 +424,13 @@ def test_an_uncertain_write_never_falls_back(guard: Guard, mode: Mode) -> None:
     assert (result.effect, other.calls) == ("unknown", [])
 
 
-def test_an_unknown_fallback_leaves_the_failure_as_it_is(guard: Guard, mode: Mode) -> None:
-    add(guard, mode, Script(ConnectionResetError()), "query", effect="read", retry=1, fallback=("nobody",))
-    result = mode.call(guard, "query", {})
-    assert (result.success, result.error_type) == (False, "CONNECTION_FAILED")
+def test_a_fallback_that_the_task_does_not_allow_leaves_the_failure_as_it_is(guard: Guard, mode: Mode) -> None:
+    replica = Script("from the replica")
+    add(guard, mode, replica, "replica", effect="read")
+    add(guard, mode, Script(ConnectionResetError()), "query", effect="read", retry=1, fallback=("replica",))
+    with guard.task("look", allow={"query"}):
+        result = mode.call(guard, "query", {})
+    assert (result.success, result.error_type, replica.calls) == (False, "CONNECTION_FAILED", [])
 
 
 def test_a_repeat_that_is_refused_leaves_the_proof_that_nothing_was_applied(guard: Guard, mode: Mode) -> None:

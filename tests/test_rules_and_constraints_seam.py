@@ -94,6 +94,7 @@ def test_rules_are_asked_in_order_and_the_first_refusal_ends_it(tmp_path: Any, m
 
     with Guard(store=MemoryStore(), evidence_dir=tmp_path, rules=[rule("guard 1"), rule("guard 2")]) as guard:
         add(guard, mode, Script("x"), rules=(rule("own 1"), rule("own 2", Violation("NO", "no")), rule("own 3")))
+        add(guard, mode, Script("y"), "other")
         with guard.task("order", allow={"tool"}):
             assert mode.call(guard, "tool", {}).error_type == "NO"
         assert asked == ["guard 1", "guard 2", "own 1", "own 2"]

@@ -16,6 +16,7 @@ class Task:
 
     Attributes:
         context: what the task may rely on.
+        asked: what it was opened with; the task around it may have narrowed it.
         started: monotonic seconds when it was entered.
         calls: governed calls begun (child calls of confirmations are not counted).
         attempts: dispatches, retries included.
@@ -28,11 +29,12 @@ class Task:
     """
 
     __slots__ = (
-        "_steps", "attempts", "calls", "context", "cost", "entry", "is_left", "memory", "outer", "started", "step",
+        "_steps", "asked", "attempts", "calls", "context", "cost", "entry", "is_left", "memory", "outer", "started", "step",
     )  # fmt: skip
 
     def __init__(self, context: TaskContext, started: float, entry: str = "", outer: Task | None = None) -> None:
-        self.context, self.started, self.entry, self.outer = context, started, entry, outer
+        self.context = self.asked = context
+        self.started, self.entry, self.outer = started, entry, outer
         self.is_left = False
         self.calls = self.attempts = 0
         self.cost = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fcguard.model.context import Tools
 from fcguard.model.failure import ErrorType, Violation
 from fcguard.rules.globs import matches
 from fcguard.rules.protocols import RuleCall
@@ -23,7 +24,19 @@ def tool_allowed(call: RuleCall) -> Violation | None:
     if name in allow or matches(name, allow) or (call.purpose == "confirm" and tool.effect == "read"):
         return None
     shown = ", ".join(sorted(allow)[:20]) or "none"
-    return Violation(ErrorType.TOOL_NOT_ALLOWED, f"{name!r} is not on the task's list of tools; allowed: {shown}")
+    asked = _asked_tools(call)
+    whose = (
+        "allowed by the task around this one"
+        if asked is not None and asked.admits(name)
+        else "on the task's list of tools"
+    )
+    return Violation(ErrorType.TOOL_NOT_ALLOWED, f"{name!r} is not {whose}; allowed: {shown}")
+
+
+def _asked_tools(call: RuleCall) -> Tools | None:
+    """Answer which tools the task was opened with, before the task around it narrowed them."""
+    task = getattr(call, "task", None)
+    return task.asked.tools if task is not None else None
 
 
 def not_forbidden(call: RuleCall) -> Violation | None:
@@ -49,7 +62,9 @@ def write_permitted(call: RuleCall) -> Violation | None:
     elif not context.task_id:
         why = "outside a task only tools with effect='read' run; open one with guard.task(...)"
     elif not context.tools.write_allowed:
-        why = "this task may only read (write_allowed is false)"
+        asked = _asked_tools(call)
+        whose = "the task around this one" if asked is not None and asked.write_allowed else "this task"
+        why = f"{whose} may only read (write_allowed is false)"
     else:
         return None
     return Violation(ErrorType.PERMISSION_DENIED, f"{tool.name!r} changes the world (effect={tool.effect!r}); {why}")
