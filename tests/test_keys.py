@@ -39,6 +39,18 @@ def test_a_step_that_the_host_fixed_is_replayed(guard: Guard, mode: Mode) -> Non
     assert len(script.effects) == 1
 
 
+def test_the_envelope_names_the_call_that_stands_in_the_way_or_in_its_place(guard: Guard, mode: Mode) -> None:
+    script = Script(Effect("ok"), TimeoutError())
+    add(guard, mode, script, business_key=("order_id",), parameters=ORDER)
+    with guard.task("t"):
+        done, replayed, unknown, blocked = (
+            mode.call(guard, "tool", {"order_id": order}) for order in ("A", "A", "B", "B")
+        )
+    assert (done.blocked_by, replayed.blocked_by, replayed.outcome_basis) == (None, done.request_id, "replayed")
+    assert (unknown.blocked_by, blocked.blocked_by) == (None, unknown.request_id)
+    assert (blocked.error_type, blocked.attempts, len(script.calls)) == ("UNCERTAIN_RESULT", 0, 2)
+
+
 def test_environments_and_tenants_do_not_share_a_key(guard: Guard, mode: Mode) -> None:
     script = Script(Effect("ok"))
     add(guard, mode, script, business_key=("order_id",), parameters=ORDER)

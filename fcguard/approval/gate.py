@@ -148,12 +148,12 @@ async def _look_up(
         if taken is not None and taken.decision is not None:
             return _approved(call, taken.request, taken.decision, request.shown)
         return _required(stored.request, "Its approval was just used by another call.")
-    return _required(stored.request, "The request waits for a decision.")
+    return _pending(call, stored.request, "The request waits for a decision.")
 
 
 def _judge(call: Call, request: ApprovalRequest, decision: Any, now: float) -> Violation | Approved:
     if decision is None:
-        return _required(request, "Nobody has decided yet.")
+        return _pending(call, request, "Nobody has decided yet.")
     if not isinstance(decision, Decision):
         return _failed("approver", TypeError(f"answered {type(decision).__name__} instead of a Decision"))
     if decision.digest is not None and decision.digest != request.digest:
@@ -213,6 +213,12 @@ def _holds_mask(value: Any, original: Any) -> bool:
     if isinstance(value, list):
         return value != original and any(_holds_mask(item, None) for item in value)
     return False
+
+
+def _pending(call: Call, request: ApprovalRequest, why: str) -> Violation:
+    # The same question asked again is the request of the call that asked first, so the host is told which one to decide.
+    call.blocked_by = request.request_id
+    return _required(request, why)
 
 
 def _required(request: ApprovalRequest, why: str) -> Violation:

@@ -16,7 +16,7 @@ def decide(approver: Any, request_id: str, decision: Decision, now: float) -> Ap
 
     Args:
         approver: the guard's approver; must be `Deferred`.
-        request_id: id of the request, as the `APPROVAL_REQUIRED` envelope named it.
+        request_id: id of the request: `blocked_by` of the `APPROVAL_REQUIRED` envelope.
         decision: the answer.
         now: wall clock in seconds.
 
@@ -30,7 +30,10 @@ def decide(approver: Any, request_id: str, decision: Decision, now: float) -> Ap
         )
     stored = approver.store.get(request_id)
     if stored is None:
-        raise UsageError(f"there is no approval request {request_id!r} in this store")
+        raise UsageError(
+            f"there is no approval request {request_id!r} in this store; give the blocked_by of the envelope that said "
+            "APPROVAL_REQUIRED (a call that asked again waits for the request of the one that asked first)"
+        )
     if not approver.store.decide(request_id, decision, now):
         found = approver.store.get(request_id)
         state = found.state if found is not None else "unknown"

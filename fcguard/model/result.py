@@ -73,6 +73,9 @@ class ToolResult(Generic[T]):
         problems: faults by path.
         flags: `evidence_pending`, `truncated`, `contract_broken`, ... for a caller who wants to know.
         answered_by: name of the tool that answered; differs from `tool_name` after a fallback.
+        blocked_by: what stands in the way of this call, or in its place: the id of the approval request that waits for a decision
+            (for `guard.resume`), of the call that holds the same write open (for `guard.resolve`), or of the call whose stored
+            result this is. None: nothing.
         secret_names: fields that the tool declared secret, masked in `for_model` like those with a secret name.
         is_untrusted: the data may hold instructions of strangers (`untrusted=True` on the tool); the model is told so.
         raised: what the last attempt raised, with its traceback, for the developer; chained to what `unwrap` raises.
@@ -102,6 +105,7 @@ class ToolResult(Generic[T]):
     problems: tuple[Problem, ...] = field(default=(), repr=False)
     flags: tuple[str, ...] = field(default=(), repr=False)
     answered_by: str | None = field(default=None, repr=False)
+    blocked_by: str | None = field(default=None, repr=False)
     is_untrusted: bool = field(default=False, repr=False)
     secret_names: frozenset[str] = field(default=frozenset(), repr=False)
     returned: T | None = field(default=None, repr=False, compare=False)

@@ -190,6 +190,8 @@ def _add_unpublished(fields: dict[str, Any], call: Call) -> None:
             fields["secret_names"] = call.prepared.secrets
     if call.answered_by is not None:
         fields["answered_by"] = call.answered_by
+    if call.blocked_by is not None:
+        fields["blocked_by"] = call.blocked_by
 
 
 def _effect(call: Call, failure: Failure) -> EffectState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +102,70 @@ def test_arguments_with_a_secret_are_not_kept_and_the_call_must_be_sent_again(tm
         guard.resume(first.request_id, approved=True, by="ann")
     assert ask(guard, password="hunter22-canary").success
     assert len(ran) == 1
+
+
+class Asking:
+    """A sync or async tool that wants approval, called from sync or async code."""
+
+    def __init__(self, approver: Any, is_async: bool) -> None:
+        self.guard, self.is_async, self.ran = Guard(store=MemoryStore(), approver=approver), is_async, 0
+
+        def run(table: str) -> str:
+            self.ran += 1
+            return table
+
+        async def arun(table: str) -> str:
+            return run(table)
+
+        self.guard.tool(arun if is_async else run, name="purge", effect="destructive")
+
+    def ask(self, table: str = "logs") -> Any:
+        with self.guard.task("clean", task_id="clean"):
+            if self.is_async:
+                return asyncio.run(self.guard.acall("purge", {"table": table}))
+            return self.guard.call("purge", {"table": table})
+
+    def resume(self, request_id: str) -> Any:
+        if self.is_async:
+            return asyncio.run(self.guard.aresume(request_id, approved=True, by="ann"))
+        return self.guard.resume(request_id, approved=True, by="ann")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_call_that_asks_again_names_the_request_it_waits_for(tmp_path: Path, is_async: bool) -> None:
+    asking = Asking(Deferred(SQLiteApprovals(tmp_path / "approvals.db")), is_async)
+    first, other = asking.ask(), asking.ask("users")
+    again = Asking(Deferred(SQLiteApprovals(tmp_path / "approvals.db")), is_async).ask()
+    assert first.blocked_by == first.request_id == again.blocked_by != again.request_id
+    assert other.blocked_by == other.request_id
+    assert again.blocked_by in again.message and "blocked_by" not in again.model_dump(mode="json")
+    with pytest.raises(UsageError, match="blocked_by"):
+        asking.resume(again.request_id)
+    done = asking.resume(again.blocked_by)
+    assert (done.success, done.blocked_by, asking.ran) == (True, None, 1)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_call_that_nothing_can_be_decided_about_names_no_request(is_async: bool) -> None:
+    assert Asking(None, is_async).ask().blocked_by is None, "nobody can be asked"
+    denying = Asking(lambda request: request.deny("ann"), is_async).ask()
+    assert (denying.error_type, denying.blocked_by) == ("APPROVAL_DENIED", None)
+    expired = Asking(lambda request: request.approve("ann", expires_at=1.0), is_async).ask()
+    assert (expired.error_type, expired.blocked_by) == ("APPROVAL_REQUIRED", None)
+    undecided = Asking(lambda request: None, is_async).ask()
+    assert (undecided.error_type, undecided.blocked_by) == ("APPROVAL_REQUIRED", undecided.request_id)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_approval_that_was_used_blocks_nothing_any_more(tmp_path: Path, is_async: bool) -> None:
+    asking = Asking(Deferred(MemoryApprovals()), is_async)
+    assert asking.resume(asking.ask().blocked_by).success
+    fresh = asking.ask()
+    assert fresh.error_type == "APPROVAL_REQUIRED" and fresh.blocked_by == fresh.request_id, "a request of its own"
+
+
+def test_what_a_call_waits_for_is_in_its_record() -> None:
+    asking = Asking(Deferred(MemoryApprovals()), False)
+    first, again = asking.ask(), asking.ask()
+    stories = [json.loads(event.payload) for event in asking.guard.store.events(request_id=again.request_id)]
+    assert [story["blocked_by"] for story in stories if "blocked_by" in story] == [first.request_id]
