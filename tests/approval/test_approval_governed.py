@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fcguard import Guard, MemoryStore
-from fcguard.approval import CallbackApprover, Decision, Deferred, Grant, MemoryApprovals, SQLiteApprovals
+from fcguard.approval import ANY, CallbackApprover, Decision, Deferred, Grant, MemoryApprovals, SQLiteApprovals
+from fcguard.errors import UsageError
 
 
 @pytest.fixture
@@ -124,3 +127,69 @@ def test_a_callback_of_an_async_tool(make_guard: Any) -> None:
             return await drop(name="x")
 
     assert asyncio.run(main()).success
+
+
+def _edit_often(path: str, effects: str, worker: int, is_async: bool) -> list[str | None]:
+    """Make calls in four threads of this process, each of which appends a byte to a file."""
+    guard = Guard(store=MemoryStore(), grants=SQLiteApprovals(path), evidence_dir=f"{effects}-{worker}")
+
+    def edit(value: str) -> None:
+        out = os.open(effects, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(out, b"x")
+        os.close(out)
+
+    async def aedit(value: str) -> None:
+        edit(value)
+
+    guard.tool(aedit if is_async else edit, name="edit", effect="write", approval="required")
+
+    def call(n: int) -> str | None:
+        with guard.task("edit"):
+            arguments = {"value": f"{worker}-{n}"}
+            result = asyncio.run(guard.acall("edit", arguments)) if is_async else guard.call("edit", arguments)
+            return result.error_type
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(call, range(8)))
+    guard.close()
+    return answers
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_grant_lets_no_more_calls_through_than_it_says_over_threads_and_processes(
+    processes: Any, tmp_path: Path, is_async: bool
+) -> None:
+    path, effects = tmp_path / "approvals.db", tmp_path / "effects"
+    approvals = SQLiteApprovals(path)
+    for uses in (3, 8):
+        approvals.add(Grant("edit", {"value": ANY}, by="ann", uses=uses))
+    jobs = [(str(path), str(effects), worker, is_async) for worker in range(4)]
+    answers = [error for found in processes.starmap(_edit_often, jobs, chunksize=1) for error in found]
+    assert (answers.count(None), answers.count("APPROVAL_REQUIRED"), len(answers)) == (11, 21, 32)
+    assert effects.stat().st_size == 11
+    assert [left for _, left in approvals.grants()] == [0, 0]
+
+
+def _resume(path: str, effects: str, request_id: str) -> str:
+    guard = Guard(store=MemoryStore(), approver=Deferred(SQLiteApprovals(path)))
+
+    def purge() -> None:
+        with open(effects, "ab") as out:
+            out.write(b"x")
+
+    guard.tool(purge, effect="destructive")
+    try:
+        return "ran" if guard.resume(request_id, approved=True, by="ann").success else "refused"
+    except UsageError:
+        return "decided already"
+
+
+def test_four_processes_resume_a_call_once(processes: Any, tmp_path: Path, make_guard: Any) -> None:
+    path, effects = tmp_path / "approvals.db", tmp_path / "effects"
+    guard = make_guard(approver=Deferred(SQLiteApprovals(path)))
+    guard.tool(lambda: None, name="purge", effect="destructive")
+    with guard.task("purge"):
+        waiting = guard.call("purge", {})
+    jobs = [(str(path), str(effects), waiting.blocked_by)] * 8
+    answers = processes.starmap(_resume, jobs, chunksize=1)
+    assert sorted(answers) == ["decided already"] * 7 + ["ran"] and effects.read_bytes() == b"x"

@@ -177,9 +177,11 @@ def test_four_processes_take_an_approval_once(processes: Any, tmp_path: Path, re
         assert sum(processes.starmap(_take, [(path, request.request_id)] * 8, chunksize=1)) == 1
 
 
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(uses=st.lists(st.integers(1, 5), max_size=4), asked=st.integers(0, 25))
-def test_threads_never_use_a_grant_beyond_its_count(uses: list[int], asked: int) -> None:
-    store = MemoryApprovals()
+def test_threads_never_use_a_grant_beyond_its_count(store: Any, uses: list[int], asked: int) -> None:
+    for grant, _ in store.grants():
+        store.revoke(grant.grant_id)
     for n in uses:
         store.add(Grant("t", None, by="bob", uses=n))
     with ThreadPoolExecutor(4) as pool:
