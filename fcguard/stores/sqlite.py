@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fcguard.errors import ConfigurationError
+from fcguard.stores.patience import Patience
 from fcguard.stores.spool import Spool
 from fcguard.stores.sql_store import SqlStore
 from fcguard.stores.sqlite_schema import Connector
@@ -29,7 +30,8 @@ class SQLiteStore(SqlStore):
         path: the ledger's file.
         synchronous: `FULL`; `EXTRA`; or `NORMAL`, which may lose the last answered records at a power cut (not at a crash
             of the process).
-        busy_timeout: seconds to wait for another process that writes.
+        busy_timeout: seconds to wait for another process that writes, for all that one write has to wait for. After a wait in
+            vain, for as long again, the next ones are a twentieth of it: a call that makes several writes is held up once.
         create: whether to make the file if it is missing; else that is `StoreUnavailable`.
         lease: seconds for which a call belongs to the process that moved it; renewed at a third of it while the call is open.
         spool: directory for outcomes that could not be written; default: the path with `-spool` appended.
@@ -70,7 +72,7 @@ class SQLiteStore(SqlStore):
         self._options = Options(
             path=self.path,
             synchronous=synchronous,
-            busy_timeout=busy_timeout,
+            patience=Patience(busy_timeout),
             create=create,
             lease=lease,
             clock=clock,

@@ -8,12 +8,11 @@ and the folding at its end, keeps the two apart.
 from __future__ import annotations
 
 import os
-import random
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fcguard.errors import StoreUnavailable
+from fcguard.stores.patience import Patience
 
 try:
     import fcntl
@@ -28,16 +27,19 @@ class FileLock:
 
     Args:
         path: the ledger's file.
-        timeout: seconds to wait for another process.
+        patience: how long to wait for another process.
     """
 
-    def __init__(self, path: str, timeout: float) -> None:
-        self._path, self._name, self._timeout = f"{path}-lock", path, timeout
+    def __init__(self, path: str, patience: Patience) -> None:
+        self._path, self._name, self._patience = f"{path}-lock", path, patience
         self._handle: int | None = None
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self, until: float) -> Iterator[None]:
         """Hold the lock for as long as the block lasts.
+
+        Args:
+            until: what `Patience.begin` answered.
 
         Raises:
             StoreUnavailable: another process did not let go in time, or the file cannot be made.
@@ -46,7 +48,7 @@ class FileLock:
             yield
             return
         handle = self._open()
-        self._acquire(handle)
+        self._acquire(handle, until)
         try:
             yield
         finally:
@@ -68,16 +70,14 @@ class FileLock:
                 ) from error
         return self._handle
 
-    def _acquire(self, handle: int) -> None:
-        deadline = time.monotonic() + self._timeout
+    def _acquire(self, handle: int, until: float) -> None:
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
-                if time.monotonic() >= deadline:
+                if not self._patience.pause(until):
                     raise StoreUnavailable(
                         f"the ledger {self._name!r} did not take the record: another process holds it; raise busy_timeout "
                         "or look for a stuck writer"
                     ) from None
-            time.sleep(random.uniform(0.0002, 0.003))  # noqa: S311 - jitter

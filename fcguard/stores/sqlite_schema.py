@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import sqlite3
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from fcguard.errors import StoreCorrupt, StoreError, StoreTooNew, StoreUnavailable
+from fcguard.stores.patience import Patience
 
 __all__ = ["APPLICATION_ID", "MIGRATIONS", "SCHEMA_VERSION", "Connector", "begin", "connect", "translate"]
 
@@ -100,14 +99,21 @@ def translate(error: sqlite3.Error, path: str) -> StoreError:
 
 
 def connect(
-    path: str, *, synchronous: str, busy_timeout: float, create: bool, connector: Connector = sqlite3.connect
+    path: str,
+    *,
+    synchronous: str,
+    patience: Patience,
+    until: float,
+    create: bool,
+    connector: Connector = sqlite3.connect,
 ) -> sqlite3.Connection:
     """Open a ledger, create or migrate it where needed, and check that the pragmas took hold.
 
     Args:
         path: the file.
         synchronous: see `SQLiteStore`.
-        busy_timeout: seconds to wait for other processes.
+        patience: how long to wait for other processes.
+        until: what `Patience.begin` answered.
         create: whether to make a missing file.
         connector: opens a connection like `sqlite3.connect`.
 
@@ -119,23 +125,28 @@ def connect(
         raise StoreUnavailable(f"there is no ledger at {path!r}; check the path")
     _make_parent(path)
     _make_private(path)
-    deadline = time.monotonic() + busy_timeout
     while True:
         try:
-            return _connect_once(path, synchronous, busy_timeout, connector)
+            return _connect_once(path, synchronous, patience, until, connector)
         except sqlite3.OperationalError as error:
             # Turning WAL on does not wait for other processes that are opening the same new file.
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+            if not _is_busy(error) or not patience.pause(until, 0.02):
                 raise
-            time.sleep(random.uniform(0.001, 0.02))  # noqa: S311 - jitter
 
 
-def _connect_once(path: str, synchronous: str, busy_timeout: float, connector: Connector) -> sqlite3.Connection:
-    connection = connector(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def _connect_once(
+    path: str, synchronous: str, patience: Patience, until: float, connector: Connector
+) -> sqlite3.Connection:
+    connection = connector(path, timeout=patience.left(until), isolation_level=None, check_same_thread=False)
     try:
         _identify(connection, path)
         _set_pragmas(connection, path, synchronous)
-        _migrate(connection, busy_timeout)
+        _migrate(connection, patience, until)
+        connection.execute(f"PRAGMA busy_timeout={int(patience.seconds * 1000)}")  # it is kept, and will wait for others
     except BaseException:
         connection.close()
         raise
@@ -194,10 +205,10 @@ def _set_pragmas(connection: sqlite3.Connection, path: str, synchronous: str) ->
         )
 
 
-def _migrate(connection: sqlite3.Connection, busy_timeout: float) -> None:
+def _migrate(connection: sqlite3.Connection, patience: Patience, until: float) -> None:
     if connection.execute("PRAGMA user_version").fetchone()[0] >= SCHEMA_VERSION:
         return
-    begin(connection, busy_timeout)
+    begin(connection, patience, until)
     try:
         # Read again: another process may have been faster.
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -224,17 +235,22 @@ def _statements(script: str) -> list[str]:
     return statements
 
 
-def begin(connection: sqlite3.Connection, busy_timeout: float, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Begin a transaction that may write, waiting for other processes up to `busy_timeout` seconds.
+def begin(connection: sqlite3.Connection, patience: Patience, until: float) -> None:
+    """Begin a transaction that may write, waiting for other processes.
 
-    SQLite's own waiting doubles its pauses, so that one process can starve beside busy ones; short random pauses are fair.
+    Args:
+        connection: does not wait by itself.
+        patience: how long to wait.
+        until: what `Patience.begin` answered.
+
+    Raises:
+        sqlite3.OperationalError: another process held the ledger until then.
     """
-    deadline = time.monotonic() + busy_timeout
     while True:
         try:
             connection.execute("BEGIN IMMEDIATE")
+            patience.succeeded()
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+            if not _is_busy(error) or not patience.pause(until):
                 raise
-            sleep(random.uniform(0.0002, 0.003))  # noqa: S311 - jitter

@@ -16,6 +16,7 @@ from fcguard.stores.base import Answer, CallQuery, Command, Gap, Head, StoredCal
 from fcguard.stores.batch import Batch
 from fcguard.stores.gate import Gate
 from fcguard.stores.owner import Owner
+from fcguard.stores.patience import Patience
 from fcguard.stores.recoverable import Claim, Pruned
 from fcguard.stores.session import Session, failure
 from fcguard.stores.spool import Spool
@@ -35,7 +36,7 @@ class Options:
 
     path: str
     synchronous: Synchronous
-    busy_timeout: float
+    patience: Patience
     create: bool
     lease: float
     clock: Callable[[], float]
@@ -53,7 +54,7 @@ class SQLiteSession(Session[sqlite3.Connection]):
     def __init__(self, options: Options, spool: Spool) -> None:
         self._options, self._path = options, options.path
         self._gate = Gate()
-        self._lock = FileLock(options.path, options.busy_timeout)
+        self._lock = FileLock(options.path, options.patience)
         self._readers: list[sqlite3.Connection] = []
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
@@ -80,9 +81,9 @@ class SQLiteSession(Session[sqlite3.Connection]):
 
     def transact(self, write: Callable[[sqlite3.Connection, float], T]) -> T:
         """Run a function in one durable transaction; see `Session.transact`."""
-        with self._gate, self._translated(), self._writing():
+        with self._gate, self._translated(), self._writing() as until:
             connection = self._writable()
-            begin(connection, self._options.busy_timeout)
+            begin(connection, self._options.patience, until)
             try:
                 now = self._options.clock()
                 if not self._is_registered:
@@ -184,7 +185,8 @@ class SQLiteSession(Session[sqlite3.Connection]):
         """Close every connection."""
         self._gate.shut()
         if self._connection is not None or self._readers:
-            with suppress(StoreUnavailable), self._lock.held():  # the last connection of all folds the log
+            until = self._options.patience.begin()
+            with suppress(StoreUnavailable), self._lock.held(until):  # the last connection of all folds the log
                 self._close_all()
             self._close_all()
         self._lock.close()
@@ -208,15 +210,16 @@ class SQLiteSession(Session[sqlite3.Connection]):
         try:
             return self._readers.pop()
         except IndexError:
-            return self._connect()
+            return self._connect(self._options.patience.begin())
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, until: float) -> sqlite3.Connection:
         options = self._options
         try:
             return connect(
                 self._path,
                 synchronous=options.synchronous,
-                busy_timeout=options.busy_timeout,
+                patience=options.patience,
+                until=until,
                 create=options.create,
                 connector=options.connector,
             )
@@ -245,21 +248,22 @@ class SQLiteSession(Session[sqlite3.Connection]):
             self._disconnect_writer()  # which rolls back as well
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self) -> Iterator[float]:
+        until = self._options.patience.begin()  # one deadline for whatever this write has to wait for
         if self._connection is None:
-            self._connection = self._connect_writer()  # makes the directory that the lock's file needs
-        with self._lock.held():
-            yield
+            self._connection = self._connect_writer(until)  # makes the directory that the lock's file needs
+        with self._lock.held(until):
+            yield until
 
-    def _connect_writer(self) -> sqlite3.Connection:
-        connection = self._connect()
+    def _connect_writer(self, until: float) -> sqlite3.Connection:
+        connection = self._connect(until)
         connection.execute("PRAGMA busy_timeout=0")  # `begin` waits, and more fairly
         return connection
 
     def _writable(self) -> sqlite3.Connection:
         connection = self._connection
         if connection is None:
-            connection = self._connection = self._connect_writer()
+            connection = self._connection = self._connect_writer(self._options.patience.begin())
         self._check_file()
         return connection
 
