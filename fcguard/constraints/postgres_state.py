@@ -48,14 +48,15 @@ class PostgresState:
     fork. The hosts' wall clocks have to agree to well below the windows and leases that are kept here.
 
     The table is made at the first change by a role that may make it (and its schema); others need SELECT, INSERT, UPDATE and
-    DELETE on it and USAGE of the schema. A server that loses answered commits when it crashes (`synchronous_commit` off), or a
-    standby that takes over without the newest ones, can forget a lease.
+    DELETE on it and USAGE of the schema. A standby that takes over without the newest commits can forget a lease.
 
     Args:
         url: `postgresql://user@host/database`.
         schema: schema of the table; the default is that of the ledger.
         timeout: longest wait in seconds for connecting, for each statement, and for others who change the same value.
         ttl_seconds: values that nobody changed for so long are forgotten now and then; longer than every window and task.
+        durable: whether a change waits until the server has it on the disk, which leases need. False is faster by that wait, and
+            a crash of the server may lose the newest changes: enough for circuits, rates and counts.
 
     Raises:
         ConfigurationError: an option makes no sense.
@@ -64,11 +65,17 @@ class PostgresState:
     is_shared: Final = True
 
     def __init__(
-        self, url: str, *, schema: str = "fcguard", timeout: float = 5.0, ttl_seconds: float = TTL_SECONDS
+        self,
+        url: str,
+        *,
+        schema: str = "fcguard",
+        timeout: float = 5.0,
+        ttl_seconds: float = TTL_SECONDS,
+        durable: bool = True,
     ) -> None:
         if not schema or not _is_url(url):  # what it is instead may hold a password
             raise ConfigurationError("PostgresState: give postgresql://user@host/database and the name of a schema")
-        self._url, self._schema = url, schema
+        self._url, self._schema, self._durable = url, schema, durable
         self._timeout = check_seconds("PostgresState", "timeout", timeout)
         self._ttl = check_seconds("PostgresState", "ttl_seconds", ttl_seconds)
         self._table = sql.Identifier(schema, "fc_state").as_string(None)
@@ -162,10 +169,13 @@ class PostgresState:
         return self._connection
 
     def _prepare(self, connection: Connection) -> None:
-        for setting, value in (
-            ("statement_timeout", str(int(self._timeout * 1000))),
-            ("default_transaction_isolation", "read committed"),
-        ):
+        settings = {
+            "statement_timeout": str(int(self._timeout * 1000)),
+            "default_transaction_isolation": "read committed",
+        }
+        if not self._durable:
+            settings["synchronous_commit"] = "off"
+        for setting, value in settings.items():
             connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
         if not _exists(connection, "to_regclass(%s)", self._table):
             with connection.transaction():

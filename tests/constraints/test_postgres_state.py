@@ -157,6 +157,16 @@ def test_what_nobody_changed_for_long_is_forgotten(make: Any, admin: Any, schema
     assert admin.execute(f"SELECT key FROM {schema}.fc_state").fetchall() == [("new",)]
 
 
+def test_what_need_not_be_durable_does_not_wait_for_the_disk(make: Any) -> None:
+    def setting(state: PostgresState) -> Any:
+        state.change("n", add)
+        connection = state._connection
+        assert connection is not None
+        return connection.execute("SHOW synchronous_commit").fetchone()[0]
+
+    assert [setting(make()), setting(make(durable=False))] == ["on", "off"]
+
+
 def test_a_stuck_statement_ends_at_the_timeout(make: Any, admin: Any, schema: str) -> None:
     state = make(timeout=0.2)
     state.change("n", add)
