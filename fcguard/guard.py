@@ -332,7 +332,7 @@ class Guard(Declaring, Recovering):
         """Decide a deferred approval and continue its call, also in another process; exactly once.
 
         Args:
-            request_id: id of the call that was answered `APPROVAL_REQUIRED`.
+            request_id: id of the request: `blocked_by` of the envelope that said `APPROVAL_REQUIRED`.
             approved: the answer.
             by: who decided.
             reason: why; shown to the model when the answer is no.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -136,6 +137,39 @@ class TestBudgets:
         assert budget.admit(call, 0.0) is None
         budget.settle(call, None, 0.0)
         assert state._values == {}
+
+
+class Breaking(MemoryState):
+    """A state whose server goes away while the tool runs."""
+
+    is_shared, is_down = True, False
+
+    def change(self, key: str, change: Any) -> Any:
+        if self.is_down:
+            raise ConnectionError("gone")
+        return super().change(key, change)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_state_that_goes_away_meanwhile_does_not_spoil_what_was_done(tmp_path: Any, is_async: bool) -> None:
+    from fcguard import Guard, MemoryStore
+
+    state = Breaking()
+    guard = Guard(store=MemoryStore(), evidence_dir=tmp_path)
+
+    def work() -> int:
+        state.is_down = True
+        return 1
+
+    async def awork() -> int:
+        return work()
+
+    constraints = [CircuitBreaker("orders", state=state), ResourcePool("qa", ["a"], state=state)]
+    guard.tool(awork if is_async else work, name="work", effect="write", constraints=constraints)
+    with guard.task("work"):
+        result = asyncio.run(guard.acall("work", {})) if is_async else guard.call("work", {})
+    assert (result.data, result.flags) == (1, ("constraint_failed:orders", "constraint_failed:qa"))
+    guard.close()
 
 
 class Unreachable:
