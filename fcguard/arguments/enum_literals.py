@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
@@ -18,8 +19,12 @@ Members = tuple[tuple[Enum, Any], ...]
 
 def literal_members(schema: Any) -> Members:
     """Answer the members in the literals of a core schema that pydantic does not find by their value; without members of `str` and `int` enums."""
-    found = {id(member): member for member in _members(schema) if not isinstance(member, (str, int))}
-    return tuple((member, _json_of(member)) for member in found.values())
+    found: dict[int, tuple[Enum, Any]] = {}
+    for member in _members(schema):
+        if not isinstance(member, (str, int)):
+            with suppress(ValueError):  # a value that JSON cannot carry: nothing that is sent can mean it
+                found[id(member)] = member, to_jsonable_python(member.value)
+    return tuple(found.values())
 
 
 def _members(schema: Any) -> Iterator[Enum]:
@@ -31,13 +36,6 @@ def _members(schema: Any) -> Iterator[Enum]:
     elif isinstance(schema, (list, tuple)):
         for part in schema:
             yield from _members(part)
-
-
-def _json_of(member: Enum) -> Any:
-    try:
-        return to_jsonable_python(member.value)
-    except ValueError:  # a value that JSON cannot carry: nothing that is sent can mean it
-        return member
 
 
 def with_members(value: Any, members: Members, error: ValidationError) -> Any:
@@ -62,8 +60,6 @@ def with_members(value: Any, members: Members, error: ValidationError) -> Any:
 
 
 def _replace(root: list[Any], loc: tuple[int | str, ...], sent: Any, members: Members, expected: str) -> bool:
-    if isinstance(sent, Enum):
-        return False
     meant = next((one for one, value in members if _is_same(value, sent) and repr(one) in expected), None)
     if meant is None:
         return False

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-from fcguard import Guard, MemoryStore
+from fcguard import Guard, MemoryStore, Tool
 from fcguard.arguments.signature import read_signature
 from fcguard.errors import ConfigurationError
 
@@ -111,6 +111,7 @@ def given_to(annotation: Any, value: Any) -> Any:
         (list[Shape], [{"kind": "blue", "side": 1}, {"kind": "red", "radius": 2}], [Square(side=1), Circle(kind=Colour.RED, radius=2)]),
         (Dated, {"day": "2026-01-30"}, Dated(day=date(2026, 1, 30))),
         (Annotated[Literal[Colour.RED], Field(description="which")], "red", Colour.RED),
+        (list[Literal[Colour.RED]] | list[Literal[Other.RED]], ["red"], [Colour.RED]),  # the first that fits
     ],
     ids=str,
 )  # fmt: skip
@@ -149,6 +150,26 @@ def test_only_what_is_wrong_is_named_where_a_member_is_right() -> None:
     assert error == "PARAM_INVALID"
     assert "day" in message
     assert "kind" not in message
+
+
+def test_a_branch_that_fails_for_another_reason_is_still_refused() -> None:
+    class Early(BaseModel):
+        kind: Literal[Colour.RED]
+        day: date
+
+    error, message = given_to(Early | Circle, {"kind": "red", "day": "2026-02-31"})
+    assert error == "PARAM_INVALID"
+    assert "day" in message
+
+
+def test_a_tool_with_a_schema_of_its_own_gets_members_too(guard: Guard) -> None:
+    def paint(colour: Literal[Colour.RED, Opaque.THING]) -> Any:
+        return colour
+
+    schema = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
+    guard.register(Tool(name="paint", parameters=schema, fn=paint, effect="read"))
+    assert guard.call("paint", {"colour": "red"}).returned is Colour.RED
+    assert guard.call("paint", {"colour": "thing"}).error_type == "PARAM_INVALID"
 
 
 def test_the_schema_shows_the_values_and_a_default_is_the_member(guard: Guard) -> None:
