@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Final, TypeAlias
 
 from fcguard.errors import MissingExtraError
+from fcguard.rules.globs import word_set
 
 __all__ = [
     "METADATA_ADDRESSES",
@@ -64,17 +65,22 @@ METADATA_NAMES: Final = frozenset(
 )
 """Names under which the same services answer."""
 
-_PRIVATE_SUFFIXES: Final = (
-    *("localhost", "local", "localdomain", "internal", "intranet", "corp", "home", "lan", "private", "home.arpa"),
-    *("in-addr.arpa", "ip6.arpa", "svc", "cluster.local", "onion", "nip.io", "sslip.io", "xip.io", "localtest.me"),
-    *("lvh.me", "vcap.me", "lacolhost.com", "1u.ms", "rbndr.us", "traefik.me"),
+_PRIVATE_SUFFIXES: Final = word_set(
+    # by standard
+    "localhost local internal home.arpa in-addr.arpa ip6.arpa onion alt test invalid "
+    # by habit: office and home networks, clusters, service discovery, overlay networks
+    "localdomain intranet corp home lan private fritz.box svc cluster.local default consul dn42 ts.net "
+    # names that carry an address, or always answer with that of the own machine
+    "nip.io getnip.io sslip.io xip.io backname.io 1u.ms rbndr.us traefik.me localtest.me local.gd localho.st "
+    "lvh.me vcap.me fuf.me lacolhost.com spoofed.burpcollaborator.net"
 )
 """Suffixes of names that lead to private addresses: by standard, by habit, or because the name carries the address."""
 
 _PUBLIC_V6: Final = IPv6Network("2000::/3")
 _NOT_PUBLIC_V6: Final = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
 _NAT64: Final = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48")))
-_SIXTOFOUR_RELAY: Final = IPv4Network("192.88.99.0/24")
+_NOT_PUBLIC_V4: Final = tuple(map(IPv4Network, ("192.0.0.0/24", "192.88.99.0/24")))
+"""Protocol assignments and 6to4 relays, which versions of Python judge in different ways."""
 _CGNAT: Final = IPv4Network("100.64.0.0/10")
 _UNIQUE_LOCAL: Final = IPv6Network("fc00::/7")
 _RFC1918: Final = tuple(
@@ -133,9 +139,15 @@ def _to_ascii(text: str) -> str:
     except ImportError:
         raise MissingExtraError("idna", "http") from None
     try:
-        return idna.encode(text, uts46=True, std3_rules=True).decode("ascii")
+        name = idna.encode(text, uts46=True, std3_rules=True).decode("ascii")
     except (idna.IDNAError, UnicodeError):
         raise HostFault("is not an international host name") from None
+    before, after = text.split("."), name.split(".")
+    if len(before) != len(after) or any(
+        not old.isascii() and not new.startswith("xn--") for old, new in zip(before, after, strict=True)
+    ):
+        raise HostFault("hides plain characters behind look-alikes or letters that are not seen; write them in ASCII")
+    return name
 
 
 def private_name(name: str) -> bool:
@@ -179,7 +191,7 @@ def why_not_public(address: Address) -> str | None:
         if one in METADATA_ADDRESSES:
             return "is a cloud metadata address"
         if isinstance(one, IPv4Address):
-            if not one.is_global or one.is_multicast or one.is_reserved or one in _SIXTOFOUR_RELAY:
+            if not one.is_global or one.is_multicast or one.is_reserved or any(one in net for net in _NOT_PUBLIC_V4):
                 return "is a private or special address"
         elif one not in _PUBLIC_V6 or any(one in network for network in _NOT_PUBLIC_V6):
             return "is a private or special address"

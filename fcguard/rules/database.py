@@ -14,7 +14,7 @@ from fcguard.rules.protocols import RuleCall, Verdict
 from fcguard.rules.selectors import Selector, selectors
 
 if TYPE_CHECKING:
-    from fcguard.rules.sql_reading import SqlLimits
+    from fcguard.rules.sql_names import SqlLimits
 
 __all__ = ["sql"]
 
@@ -37,7 +37,7 @@ def sql(
     What the parser does not understand is refused, and so are several statements, nested changes, SELECT INTO, locks,
     files and other servers as tables, comments that some databases execute, and functions that act, wait or are unknown.
     `PARAM_INVALID`, or `PARAM_TOO_BROAD` where only a bound is missing. Not promised: what views, triggers and functions
-    of the database do; give the tool a database user with few rights as well.
+    of the database do, and how long a statement runs; give the tool a database user with few rights and a time limit as well.
 
     Args:
         parameters: dotted paths; default: `sql`.
@@ -47,7 +47,7 @@ def sql(
             must mean the same in all common dialects.
         require_bound: kinds that need a WHERE or LIMIT that really bounds (select, insert, update, delete); True: all of
             these, False: none. A MERGE is not judged.
-        max_limit: largest LIMIT (TOP, FETCH FIRST) that counts as a bound.
+        max_limit: largest LIMIT (TOP, FETCH FIRST) that counts as a bound, and widest range of whole numbers.
         forbid_functions: names or globs, in lower case, in addition to the built-in list.
         allow_functions: names or globs, in lower case, that may be called although they are unknown or on the built-in list.
         tables: the only tables that may be named (`orders`, `public.orders`); None: any but those with credentials.
@@ -70,7 +70,7 @@ def sql(
         max_limit,
         tuple(sorted(_words(forbid_functions, "forbid_functions"))),
         tuple(sorted(_words(allow_functions, "allow_functions"))),
-        None if tables is None else _words(tables, "tables"),
+        None if tables is None else _words(tables, "tables") | frozenset(map(str, tables)),
     )
     return _Sql(selectors(parameters or ("sql",), "sql"), limits)
 

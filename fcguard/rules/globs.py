@@ -9,7 +9,7 @@ from typing import Final
 
 from fcguard.errors import ConfigurationError
 
-__all__ = ["is_glob", "matches", "name_patterns"]
+__all__ = ["is_glob", "matches", "name_patterns", "word_set"]
 
 _GLOB: Final = frozenset("*?[")
 
@@ -40,3 +40,8 @@ def name_patterns(given: Iterable[str], owner: str) -> frozenset[str]:
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigurationError(f"{owner}: give one or more names, or globs such as 'sandbox-*'; got {names!r}")
     return frozenset(names)
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Answer the words of a text; a table of names reads best as one."""
+    return frozenset(text.split())

@@ -30,10 +30,12 @@ from fcguard.rules.globs import is_glob
 __all__ = ["HostPolicy", "Target", "split_url"]
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]+)(.*)", re.DOTALL)
-_AUTHORITY: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]+)(?::(\d{1,5}))?")
+_AUTHORITY: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
 _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 _MAX_URL: Final = 8192
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
+_JOINERS: Final = "\u200c\u200d"
+"""Letters within words of some scripts and within emoji; in a host they are judged with its letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def split_url(text: Any) -> Target:
     if len(text) > _MAX_URL:
         raise HostFault(f"is longer than {_MAX_URL} characters")
     if not (text.isascii() and text.isprintable() and " " not in text) and any(
-        unicodedata.category(c) in _HIDDEN for c in text
+        unicodedata.category(c) in _HIDDEN for c in text if c not in _JOINERS
     ):
         raise HostFault("holds spaces, control or invisible characters; percent-encode them in the path")
     if "\\" in text:

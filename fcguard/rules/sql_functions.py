@@ -5,6 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Final
 
+from fcguard.rules.globs import word_set
+
 __all__ = ["FORBIDDEN_FUNCTIONS", "HARMLESS_FUNCTIONS", "SECRET_TABLES", "is_listed"]
 
 FORBIDDEN_FUNCTIONS: Final[tuple[str, ...]] = (
@@ -182,16 +184,12 @@ FORBIDDEN_FUNCTIONS: Final[tuple[str, ...]] = (
         "cortex.*",
         "snowflake.*",
     ),
-    *("current_setting", "result_scan", "dictget*"),
+    *("current_setting", "result_scan", "dictget*", "identifier", "dynamic_identifier", "catboostevaluate"),
 )
 """Names and globs, in lower case, of functions that are refused even in a plain SELECT."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-HARMLESS_FUNCTIONS: Final = _words(
+HARMLESS_FUNCTIONS: Final = word_set(
     # Common functions without effect that the parser does not know by itself in every dialect.
     "now date time datetime curdate curtime sysdate getdate getutcdate sysdatetime sysutcdatetime clock_timestamp statement_timestamp "
     "transaction_timestamp timeofday unix_timestamp from_unixtime to_timestamp to_date to_char to_number strftime julianday "
@@ -222,7 +220,38 @@ HARMLESS_FUNCTIONS: Final = _words(
     "db_name schema_name type_name col_name columnproperty objectproperty scope_identity row_count found_rows last_insert_id changes "
     "total_changes last_insert_rowid inet_aton inet_ntoa inet6_aton inet6_ntoa host masklen network uuid uuid_to_bin bin_to_uuid "
     "gen_random_uuid uuid_generate_v4 tostring toint32 toint64 touint64 todate todatetime tostartofday tostartofmonth toyyyymm "
-    "uniq uniqexact countif sumif avgif argmin argmax any_value first last width_bucket likelihood likely unlikely nullif coalesce"
+    "uniq uniqexact countif sumif avgif argmin argmax any_value first last width_bucket likelihood likely unlikely nullif coalesce "
+    # MySQL
+    "find_in_set field make_set strcmp weekday yearweek microsecond from_days get_format json_arrayagg json_objectagg json_insert "
+    "json_merge_patch json_merge_preserve json_overlaps json_replace json_storage_size octet_length ord is_ipv4 is_ipv6 uuid_short "
+    "coercibility charset connection_id bit_count uncompress "
+    # PostgreSQL
+    "string_to_table array_replace array_ndims array_fill trim_array isfinite make_date make_timestamptz parse_ident scale trim_scale "
+    "range_merge lower_inc upper_inc lower_inf upper_inf isempty jsonb_path_query_first jsonb_path_match jsonb_insert "
+    "jsonb_populate_record jsonb_populate_recordset jsonb_to_record jsonb_to_recordset json_to_record json_to_recordset "
+    "json_populate_record json_populate_recordset akeys avals setweight numnode hostmask netmask broadcast pg_column_size "
+    "pg_get_functiondef pg_get_userbyid pg_is_in_recovery pg_postmaster_start_time pg_table_is_visible to_regtype num_nulls "
+    "num_nonnulls convert_from convert_to get_byte cosine_distance l2_distance inner_product show_trgm strict_word_similarity "
+    "st_buffer st_union st_collect st_centroid st_makeenvelope st_geogfromtext st_geogpoint st_srid st_isvalid "
+    # SQL Server, Oracle, SQLite
+    "string_split string_escape str datetime2fromparts date_bucket json_modify json_path_exists stdevp varp user_name host_name "
+    "app_name serverproperty object_schema_name json_patch jsonb quote percentile regexp lnnvl numtodsinterval numtoyminterval "
+    "instrb substrb lengthb sys_guid ora_hash rowidtochar sys_connect_by_path ratio_to_report wm_concat bitand bitor remainder "
+    "to_clob sys_extract_utc from_tz "
+    # DuckDB, Spark, Snowflake
+    "list_aggregate list_unique list_slice list_sum list_avg map_values map_extract date_sub try_strptime damerau_levenshtein jaccard "
+    "hash histogram product entropy json_structure element_at zip_with forall xxhash64 json_tuple schema_of_json pmod hypot bround "
+    "url_decode url_encode monotonically_increasing_id haversine conditional_change_event conditional_true_event ieee_divide "
+    # ClickHouse
+    "grouparray groupuniqarray arraysort arrayelement hasany hasall indexof empty notempty replaceone replaceall replaceregexpone "
+    "replaceregexpall extractall arraystringconcat tostartofweek tostartofhour tostartofminute tostartofquarter tostartofyear "
+    "tostartofinterval tostartoffiveminutes toyear toquarter tomonth todayofmonth todayofweek tohour tominute tosecond toyyyymmdd "
+    "tounixtimestamp fromunixtimestamp today yesterday adddays addmonths subtractdays subtractmonths parsedatetimebesteffort "
+    "todatetime64 tofloat64 todecimal64 toint8 toint16 touint8 touint16 touint32 tointornull toint64ornull touuid multiif "
+    "assumenotnull tonullable quantiles uniqcombined uniqhll12 avgweighted sumwithoverflow anylast anyheavy topk deltasum retention "
+    "windowfunnel sequencematch runningdifference neighbor rownumberinallblocks jsonextractint jsonextractfloat jsonextractbool "
+    "jsonhas visitparamextractstring siphash64 intdiv modulo greatcircledistance geodistance ipv4numtostring ipv4stringtonum "
+    "topleveldomain cutquerystring urlhierarchy tupleelement mapkeys mapvalues generateuuidv4 tolowcardinality"
 )
 """Lower-case names of functions without effect, beside those the parser knows as standard ones."""
 
@@ -239,6 +268,8 @@ SECRET_TABLES: Final = frozenset(
         ),
         *("mysql.user", "mysql.db", "mysql.global_priv", "mysql.general_log", "mysql.slow_log", "mysql.proxies_priv"),
         *("sys.sql_logins", "sys.syslogins", "master.sys.sql_logins", "sys.server_principals", "sys.credentials"),
+        *("sysxlogins", "syslogins", "sys.linked_logins", "sys.remote_logins", "pg_subscription"),
+        *("mysql.slave_master_info", "mysql.servers", "mysql.password_history"),
         *(
             "sys.user$",
             "dba_users",

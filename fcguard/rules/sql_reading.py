@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -14,7 +13,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel
 
 from fcguard.rules.sql_bounds import is_bounded
-from fcguard.rules.sql_functions import FORBIDDEN_FUNCTIONS, HARMLESS_FUNCTIONS, SECRET_TABLES, is_listed
+from fcguard.rules.sql_names import SqlLimits, check_node
 from fcguard.rules.sql_text import CHANGES, SqlFault, readable_tokens
 
 __all__ = ["KINDS", "SqlLimits", "find_fault", "is_dialect", "silence_parser"]
@@ -71,38 +70,6 @@ _ACTING: Final = (
 )
 """Nodes that do something, wherever they stand."""
 
-_LOCK_HINTS: Final = frozenset({"TABLOCK", "TABLOCKX", "XLOCK", "UPDLOCK", "HOLDLOCK", "SERIALIZABLE"})
-_FILE_MARKS: Final = frozenset("/\\:*")
-_FILE_ENDINGS: Final = (
-    ".csv",
-    ".tsv",
-    ".json",
-    ".jsonl",
-    ".ndjson",
-    ".parquet",
-    ".orc",
-    ".avro",
-    ".xlsx",
-    ".db",
-    ".sqlite",
-    ".duckdb",
-    ".txt",
-    ".gz",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class SqlLimits:
-    """The compiled options of the `sql` rule."""
-
-    allow: frozenset[str]
-    dialect: str | None
-    require_bound: frozenset[str]
-    max_limit: int
-    forbid_functions: tuple[str, ...]
-    allow_functions: tuple[str, ...]
-    tables: frozenset[str] | None
-
 
 def is_dialect(name: str) -> bool:
     """Tell whether sqlglot knows a dialect of this name."""
@@ -133,18 +100,19 @@ def find_fault(text: str, limits: SqlLimits) -> tuple[str, bool] | None:
 
 def _find_fault(text: str, limits: SqlLimits) -> tuple[str, bool] | None:
     try:
-        statement = _parse(text, limits)
+        statement, texts = _parse(text, limits)
         _check_kinds(statement, limits)
         for node in statement.walk():
-            _check_node(node, limits)
+            check_node(node, limits)
+        return _too_broad(statement, limits, texts)
     except SqlFault as fault:
         return str(fault), False
     except RecursionError:
         return "is nested too deeply", False
-    return _too_broad(statement, limits)
 
 
-def _parse(text: str, limits: SqlLimits) -> Node:
+def _parse(text: str, limits: SqlLimits) -> tuple[Node, frozenset[str]]:
+    """Answer the parsed statement, and the names that stand in double quotes in it."""
     dialect = Dialect.get_or_raise(limits.dialect)
     tokens = readable_tokens(text, dialect, limits.dialect)
     first = next((token.text.upper() for token in tokens if token.token_type != TokenType.L_PAREN), "(")
@@ -160,7 +128,7 @@ def _parse(text: str, limits: SqlLimits) -> Node:
     if len(parsed) != 1 or parsed[0] is None:
         raise SqlFault("holds more than one statement, or none; send one")
     _check_aliases(parsed[0], tokens, limits)
-    return parsed[0]
+    return parsed[0], frozenset(token.text for token in tokens if text[token.start : token.start + 1] == '"')
 
 
 def _first_words(kinds: frozenset[str]) -> frozenset[str]:
@@ -205,113 +173,16 @@ def _replaces(insert: Node) -> bool:
     return bool(replaces or (conflict is not None and conflict.expressions) or insert.args.get("is_replace"))
 
 
-def _check_node(node: Node, limits: SqlLimits) -> None:
-    if isinstance(node, exp.Lock) and "update" not in limits.allow:
-        raise SqlFault("locks rows (FOR UPDATE or SHARE); leave that out")
-    if isinstance(node, exp.WithTableHint):
-        words = {part.name.upper() for part in node.expressions}
-        if words & _LOCK_HINTS and "update" not in limits.allow:
-            raise SqlFault("asks for locks in a table hint; leave that out")
-    if isinstance(node, exp.Table):
-        _check_table(node, limits)
-    elif isinstance(node, exp.Func):
-        _check_function(node, limits)
-    elif isinstance(node, exp.Column) and node.table:
-        # Some databases call a function without arguments like a column: package.function
-        name = f"{node.table}.{node.name}".lower()
-        if is_listed(node.table.lower() + ".", tuple(f"{glob}." for glob in _PACKAGES)) or is_listed(
-            name, limits.forbid_functions
-        ):
-            raise SqlFault(f"calls {name!r}, which is forbidden")
-
-
-_PACKAGES: Final = ("utl_*", "dbms_*", "owa_*", "ctxsys")
-
-
-def _check_function(node: Node, limits: SqlLimits) -> None:
-    names = _function_names(node)
-    if any(is_listed(name, limits.allow_functions) for name in names):
-        return
-    for name in names:
-        if is_listed(name, limits.forbid_functions) or is_listed(name, FORBIDDEN_FUNCTIONS):
-            raise SqlFault(f"calls the function {name!r}, which is forbidden")
-    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc) and not any(
-        name.rsplit(".", 1)[-1] in HARMLESS_FUNCTIONS for name in names
-    ):
-        raise SqlFault(
-            f"calls the function {names[0]!r}, which is not known to be harmless; allow it in the rule if it is"
-        )
-
-
-def _function_names(node: Node) -> list[str]:
-    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
-        names = [str(node.name).lower()]
-    else:
-        names = [name.lower() for name in node.sql_names()] + [str(node.meta.get("name") or "").lower()]
-    prefix: list[str] = []
-    parent = node.parent
-    while isinstance(parent, exp.Dot):
-        prefix = [part.name.lower() for part in parent.this.walk() if isinstance(part, exp.Identifier)] + prefix
-        parent = parent.parent
-    if isinstance(parent, exp.Table):
-        prefix = [part for part in (parent.catalog.lower(), parent.db.lower()) if part] + prefix
-    return [".".join((*prefix, name)) for name in names if name]
-
-
-def _check_table(table: Node, limits: SqlLimits) -> None:
-    if table.args.get("rows_from") or isinstance(table.this, exp.Func):
-        return
-    if not isinstance(table.this, exp.Identifier | exp.Dot):
-        raise SqlFault("reads from something that is not a plain table; name a table")
-    name = table.name
-    if not _FILE_MARKS.isdisjoint(name) or name.lower().endswith(_FILE_ENDINGS):
-        raise SqlFault(f"reads from a file or address ({name[:40]!r}); name a table")
-    full = ".".join(part.name.lower() for part in table.parts)
-    tails = {full, *(full.split(".", count)[-1] for count in range(1, full.count(".") + 1))}
-    if not tails.isdisjoint(SECRET_TABLES) or "@" in name:
-        raise SqlFault(f"reads {full!r}, which holds credentials or lies on another server")
-    if limits.tables is not None and full not in limits.tables and not _is_cte(table):
-        raise SqlFault(f"touches the table {full!r}; allowed: {_listed(limits.tables)}")
-
-
-def _is_cte(table: Node) -> bool:
-    """Tell whether a table's name is that of a common table expression that is in scope there."""
-    changes = isinstance(table.parent, exp.Insert | exp.Update | exp.Delete | exp.Merge) and table.arg_key in (
-        "this",
-        "tables",
-    )
-    if table.db or changes or isinstance(table.parent, exp.Schema):
-        return False  # what is changed is a real table, whatever a WITH calls itself
-    node, within = table.parent, None
-    while node is not None:
-        within = node if isinstance(node, exp.CTE) else within
-        clause = node.args.get("with_") or node.args.get("with")
-        for cte in clause.expressions if clause is not None else ():
-            if cte is within and not clause.args.get("recursive"):
-                break  # without RECURSIVE a name is known after its own definition only
-            if _same_name(table.this, cte.args["alias"].this):
-                return True
-            if cte is within:
-                break
-        node = node.parent
-    return False
-
-
-def _same_name(left: Node, right: Node) -> bool:
-    if left.quoted or right.quoted:
-        return bool(left.quoted and right.quoted and left.name == right.name)
-    return bool(left.name.lower() == right.name.lower())
-
-
-def _too_broad(statement: Node, limits: SqlLimits) -> tuple[str, bool] | None:
+def _too_broad(statement: Node, limits: SqlLimits, texts: frozenset[str]) -> tuple[str, bool] | None:
     for node in _judged(statement, limits):
-        if not is_bounded(node, limits.max_limit, limits.dialect):
+        if not is_bounded(node, limits.max_limit, limits.dialect, texts):
             changes = isinstance(node, exp.Update | exp.Delete)
             limit = "" if changes else f", or a LIMIT of at most {limits.max_limit}"
-            return (
-                f"is not bounded: add a WHERE that names rows (id = ..., IN (...), a range with two ends, a time range){limit}",
-                True,
+            message = (
+                f"is not bounded: add a WHERE that names rows (id = ..., IN (...), a narrow range with two ends, a time range){limit};"
+                " with several tables or an inner SELECT, write columns with their table (t.id) and join by equal columns"
             )
+            return message, True
     return None
 
 

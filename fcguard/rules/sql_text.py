@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from sqlglot import Token, TokenType
 
+from fcguard.rules.globs import word_set
+
 __all__ = ["SqlFault", "readable_tokens", "tokenize"]
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
@@ -22,11 +24,7 @@ _BATCH_DIALECTS: Final = frozenset({"tsql", "fabric"})
 _MYSQL_FAMILY: Final = frozenset({"mysql", "doris", "starrocks", "singlestore"})
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-BATCH_WORDS: Final = _words(
+BATCH_WORDS: Final = word_set(
     "ALTER BACKUP BEGIN BREAK BULK CHECKPOINT CLOSE COMMIT CONTINUE CREATE DBCC DEALLOCATE DECLARE DELETE DENY DISABLE DROP DUMP ENABLE "
     "EXEC EXECUTE GO GOTO GRANT IF INSERT KILL LOAD MERGE OPEN PRINT RAISERROR READTEXT RECONFIGURE RESTORE RETURN REVERT REVOKE "
     "ROLLBACK SAVE SETUSER SHUTDOWN THROW TRUNCATE UPDATE UPDATETEXT USE WAITFOR WHILE WRITETEXT"
@@ -136,7 +134,7 @@ _ENDS: Final = frozenset(
         TokenType.VAR,
     }
 )
-_OPEN_WORDS: Final = _words(
+_OPEN_WORDS: Final = word_set(
     "SELECT DISTINCT ALL AS FROM WHERE AND OR NOT ON BY HAVING IN LIKE ILIKE BETWEEN THEN ELSE WHEN CASE UNION EXCEPT INTERSECT JOIN INTO "
     "SET KEY DO FOR TABLE VIEW INDEX IS WITH USING TOP LIMIT OFFSET OVER"
 )

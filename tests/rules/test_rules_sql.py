@@ -15,7 +15,11 @@ from hypothesis import strategies as st
 
 from fcguard.errors import ConfigurationError
 from fcguard.rules.database import sql
-from tests.rules.sql_statements import CHANGE, HARMLESS, TRICKS
+from tests.rules import sql_bounded_statements, sql_other_statements, sql_statements, sql_unbounded_statements
+from tests.rules.sql_statements import CHANGE
+
+TRICKS = [*sql_statements.TRICKS, *sql_other_statements.TRICKS, *sql_unbounded_statements.TRICKS]
+HARMLESS = [*sql_statements.HARMLESS, *sql_other_statements.HARMLESS, *sql_bounded_statements.HARMLESS]
 
 
 def test_the_tables_are_large_enough() -> None:
