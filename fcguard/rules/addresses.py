@@ -17,6 +17,7 @@ __all__ = [
     "HostFault",
     "Network",
     "canonical_host",
+    "is_public_name",
     "private_name",
     "why_not_public",
 ]
@@ -66,15 +67,17 @@ METADATA_NAMES: Final = frozenset(
 """Names under which the same services answer."""
 
 _PRIVATE_SUFFIXES: Final = word_set(
-    # by standard
-    "localhost local internal home.arpa in-addr.arpa ip6.arpa onion alt test invalid "
-    # by habit: office and home networks, clusters, service discovery, overlay networks
-    "localdomain intranet corp home lan private fritz.box svc cluster.local default consul dn42 ts.net "
-    # names that carry an address, or always answer with that of the own machine
-    "nip.io getnip.io sslip.io xip.io backname.io 1u.ms rbndr.us traefik.me localtest.me local.gd localho.st "
+    "localhost local internal home.arpa in-addr.arpa ip6.arpa onion "
+    # office and home networks, clusters, service discovery, overlay networks
+    "localdomain intranet corp home lan private fritz.box svc cluster.local default consul dn42 ts.net"
+)
+"""Suffixes of names that lead to private addresses, by standard or by habit."""
+
+_ODD_SUFFIXES: Final = word_set(
+    "test invalid alt nip.io getnip.io sslip.io xip.io backname.io 1u.ms rbndr.us traefik.me localtest.me local.gd localho.st "
     "lvh.me vcap.me fuf.me lacolhost.com spoofed.burpcollaborator.net"
 )
-"""Suffixes of names that lead to private addresses: by standard, by habit, or because the name carries the address."""
+"""Suffixes of names that are no public host's, carry an address, or always answer with that of the own machine."""
 
 _PUBLIC_V6: Final = IPv6Network("2000::/3")
 _NOT_PUBLIC_V6: Final = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
@@ -152,7 +155,17 @@ def _to_ascii(text: str) -> str:
 
 def private_name(name: str) -> bool:
     """Tell whether a name leads to a private address by standard or habit; names without a dot do."""
-    return "." not in name or any(name == suffix or name.endswith("." + suffix) for suffix in _PRIVATE_SUFFIXES)
+    return "." not in name or _ends_in(name, _PRIVATE_SUFFIXES)
+
+
+def is_public_name(name: str) -> bool:
+    """Tell whether a name may be that of a public host: not a private one, and not one that leads where its reader wants."""
+    return not private_name(name) and not _ends_in(name, _ODD_SUFFIXES)
+
+
+def _ends_in(name: str, suffixes: frozenset[str]) -> bool:
+    labels = name.split(".")
+    return any(".".join(labels[start:]) in suffixes for start in range(len(labels)))
 
 
 def embedded(address: Address) -> tuple[Address, ...]:

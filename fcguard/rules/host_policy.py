@@ -21,6 +21,7 @@ from fcguard.rules.addresses import (
     embedded,
     is_metadata,
     is_private,
+    is_public_name,
     private_name,
     to_network,
     why_not_public,
@@ -160,7 +161,7 @@ class HostPolicy:
             return self.why_not_address(host)
         if host in METADATA_NAMES:
             return f"leads to {host!r}, a cloud metadata service"
-        if private_name(host) and not self._private and all(entry.host == "*" for entry in fitting):
+        if not is_public_name(host) and not self._private and all(entry.host == "*" for entry in fitting):
             return f"leads to {host!r}, a private name; write it into the list of allowed hosts if it is meant"
         return None
 

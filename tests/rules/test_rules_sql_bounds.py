@@ -136,7 +136,7 @@ STATEMENTS = st.one_of(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(text=STATEMENTS)
 def test_what_passes_as_bounded_does_not_take_all_rows(text: str, make_call: Any, database: sqlite3.Connection) -> None:
     rule = sql(dialect="sqlite", allow={"select", "update", "delete"}, require_bound=True)
