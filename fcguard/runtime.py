@@ -50,6 +50,7 @@ def drive_in_own_loop(make: Callable[[], Coroutine[Any, Any, T]], workers: Worke
     """
     ended = threading.Event()
     outcome: list[Any] = [None, None]
+    value: list[T] = []
     running: list[Any] = []
     stopped: list[bool] = []
 
@@ -57,13 +58,25 @@ def drive_in_own_loop(make: Callable[[], Coroutine[Any, Any, T]], workers: Worke
         outcome[:] = value, error
         ended.set()
 
-    async def main() -> T:
+    async def main() -> BaseException | None:
         running[:] = asyncio.get_running_loop(), asyncio.current_task()
-        if stopped:
-            raise asyncio.CancelledError
-        return await make()
+        try:
+            if stopped:
+                raise asyncio.CancelledError
+            value.append(await make())
+        except (
+            BaseException
+        ) as error:  # as a value: asyncio looks into what a task raises, and would never end over some
+            return error
+        return None
 
-    job = Job(lambda: asyncio.run(main()), copy_context(), deliver)
+    def run() -> T:
+        error = asyncio.run(main())
+        if error is not None:
+            raise error
+        return value[0]
+
+    job = Job(run, copy_context(), deliver)
     try:
         workers.submit(job, at_once=True)
         ended.wait()
@@ -334,12 +347,12 @@ class AsyncioIO(_Base):
         self._workers.submit(job)
         try:
             if timeout is None:
-                return await future
-            async with asyncio.timeout(timeout) as scope:
-                return await future
+                ended = await future
+            else:
+                async with asyncio.timeout(timeout):
+                    ended = await future
         except TimeoutError:
-            if timeout is None or not scope.expired():
-                raise
+            assert timeout is not None
             return _given_up(job, timeout, self.monotonic)
         except (asyncio.CancelledError, GeneratorExit):
             if attempt is not None:
@@ -347,6 +360,7 @@ class AsyncioIO(_Base):
             else:
                 job.abandon()
             raise
+        return _opened(ended)
 
     async def commit(self, store: Store, command: Command, heard: Callable[[Any], None] | None = None) -> Any:
         """Hand a command to the ledger and suspend until it is durable."""
@@ -437,13 +451,17 @@ class TimedOut(TimeoutError):
 
 
 def _resolve(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
-    if future.done():
-        return
+    if not future.done():
+        future.set_result((value, error))  # as a value: a future looks into an exception, and refuses some
+
+
+def _opened(ended: tuple[Any, BaseException | None]) -> Any:
+    value, error = ended
     if error is None:
-        future.set_result(value)
-    elif isinstance(error, StopIteration):  # a future refuses it
-        future.set_exception(RuntimeError("the function raised StopIteration"))
-    elif isinstance(error, asyncio.CancelledError):  # a future would take it for its own cancellation
-        future.set_exception(CancelledInside())
-    else:
-        future.set_exception(error)
+        return value
+    kind = type(error)
+    if issubclass(kind, asyncio.CancelledError):  # it would pass for a cancellation of the call
+        raise CancelledInside
+    if issubclass(kind, StopIteration):  # a coroutine cannot raise it
+        raise RuntimeError("the function raised StopIteration")  # noqa: TRY004
+    raise error

@@ -32,6 +32,42 @@ def test_exceptions_that_mean_something_to_python_are_failures(
         assert mode.call(guard, "read", {}).error_type == "TOOL_ERROR"
 
 
+class Unreadable(Exception):
+    """Raises whatever is asked of it, its class too."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+@pytest.mark.parametrize("timeout", [None, 5.0])
+def test_an_exception_that_cannot_even_be_looked_at_is_a_failure(
+    guard: Guard, mode: Mode, timeout: float | None
+) -> None:
+    add(guard, mode, Script(Unreadable()), timeout=timeout)
+    add(guard, mode, Script(Unreadable()), "read", effect="read", timeout=timeout, retry=1)
+    with guard.task("write"):
+        assert mode.call(guard, "tool", {}).effect == "unknown"
+        assert mode.call(guard, "read", {}).error_type == "TOOL_ERROR"
+
+
+def test_a_done_write_that_returns_what_cannot_be_looked_at_is_done(guard: Guard, mode: Mode) -> None:
+    class Answer:
+        def __getattribute__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
+    def tool() -> Any:
+        return Answer()
+
+    async def atool() -> Any:
+        return Answer()
+
+    guard.tool(name="tool", effect="write")(atool if mode.is_async_tool else tool)
+    with guard.task("write"):
+        result = mode.call(guard, "tool", {})
+    assert (result.success, result.effect) == (True, "applied")
+    assert list(result.data) == ["$object"]
+
+
 @pytest.mark.parametrize("timeout", [None, 5.0])
 @pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, KeyboardInterrupt])
 def test_exits_pass_and_leave_evidence(

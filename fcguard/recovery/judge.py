@@ -30,7 +30,7 @@ def judge_error(
     """
     error = attempt.error
     assert error is not None, "judge_error is for attempts that raised"
-    if isinstance(error, NotEntered):
+    if issubclass(type(error), NotEntered):  # `isinstance` would ask the exception itself
         never = Classified(error.error_type, "not_sent", str(error), "the function was never entered")
         return _failure(call, attempt, never, type(error.__cause__ or error).__name__)
     own = _ask(call, error, classifiers, strict)

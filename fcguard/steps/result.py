@@ -29,7 +29,7 @@ async def shape_result(call: Call, config: Config, io: IO) -> None:
         attempt.failure = judge_error(call, attempt, config.classifiers, io.now())
         return
     value = attempt.value
-    shaped = shape(value, max_chars=tool.max_result_chars) if value.__class__ in _PLAIN else None
+    shaped = shape(value, max_chars=tool.max_result_chars) if type(value) in _PLAIN else None
     if shaped is None or shaped.notes:  # something may have to be kept as a file
         keep = config.artifacts_of(call).keeper(tool.name, call.request_id, call.redactor)
         shaped = shape(value, max_chars=tool.max_result_chars, keep=keep)
