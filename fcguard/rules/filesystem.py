@@ -24,11 +24,16 @@ _LOOK_ALIKES: Final = frozenset(
     "\u2215\u2044\u29f8\u29f5\u29f9\u2216\ufe68\uff0f\uff3c\uff0e\u2024\u2025\u2026\ufe52\uff5e\u02dc\u223c"
 )
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_VARIABLE: Final = re.compile(r"\$\{|\$\(|\$[A-Z_][A-Z0-9_]+|%[A-Za-z_][A-Za-z0-9_]*%")
-_DEVICE: Final = re.compile(
-    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[1-9\u00b9\u00b2\u00b3])(?:[.:].*)?", re.IGNORECASE
+_JOINED: Final = re.compile(r"(?<=[^\x00-\x7f])[\u200c\u200d](?=[^\x00-\x7f])")
+"""Joiners within a word or an emoji; elsewhere they are seen by nobody."""
+_SCHEME: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)+/")
+_VARIABLE: Final = re.compile(
+    r"`|\$\{|\$\(|\$env:|\$[A-Z_][A-Z0-9_]+|%[A-Za-z_][A-Za-z0-9_]*%|![A-Za-z_][A-Za-z0-9_]*!"
 )
+_DEVICE: Final = re.compile(
+    r"-|(?:con|prn|aux|nul|clock\$|conin\$|conout\$|(?:com|lpt)[1-9\u00b9\u00b2\u00b3])(?:[.:].*)?", re.IGNORECASE
+)
+_ENCODED: Final = re.compile(r"%u[0-9A-Fa-f]{4}")
 _STREAM: Final = re.compile(r"::|\.[A-Za-z]\w{0,7}:")
 _MAX_PATH: Final = 4096
 
@@ -99,8 +104,11 @@ def _why_unclear(value: str) -> str | None:
     """Answer why a path could mean different things to different programs; None if it is plain."""
     if not value or len(value) > _MAX_PATH or value != value.strip():
         return f"must be a path of 1 to {_MAX_PATH} characters, without spaces around it"
-    for text in _decodings(value):
-        if any(unicodedata.category(letter) in _HIDDEN for letter in text):
+    texts = _decodings(value)
+    if _ENCODED.search(value) or unquote(texts[-1], errors="replace") != texts[-1]:
+        return "hides a part of the path by encoding it over and over, or as '%u'; write it plainly"
+    for text in texts:
+        if any(unicodedata.category(letter) in _HIDDEN for letter in _JOINED.sub("", text)):
             return "holds control or invisible characters"
         if not _LOOK_ALIKES.isdisjoint(text) or _gains_separators(text):
             return "holds look-alikes of '/', '\\' or '.'; write plain ones"
@@ -115,7 +123,7 @@ def _why_unclear(value: str) -> str | None:
 
 def _why_foreign(text: str) -> str | None:
     if text.startswith("~") or "/~" in text or _VARIABLE.search(text):
-        return "holds '~' or a variable, which some programs replace; write the path out"
+        return "holds '~', a variable or a backtick, which some programs replace; write the path out"
     if "\\" in text or _DRIVE.match(text) or text.startswith("//"):
         return "is written in a Windows or network form; use '/' and a path below the allowed directory"
     if _SCHEME.match(text) or text.lower().startswith(("file:", "data:")):
@@ -123,8 +131,8 @@ def _why_foreign(text: str) -> str | None:
     for part in text.split("/"):
         if _DEVICE.fullmatch(part.strip()) or _STREAM.search(part):
             return "names a device or a stream"
-        if part not in (".", "..") and part.endswith((".", " ")):
-            return "has a part that ends in a dot or space, which some systems drop"
+        if part.startswith("..;") or (part not in (".", "..") and part.endswith((".", " "))):
+            return "has a part that ends in a dot or space, or begins with '..;', which some systems read as '..'"
     return None
 
 
