@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from fcguard.errors import ConfigurationError, StoreClosed, StoreError
@@ -87,28 +88,32 @@ class MemoryStore:
         self._spooled: list[Move | Note | Enter] = []
         self._blobs: dict[str, bytes] = {}
         self._owner: Owner | None = None
-        self._closed = False
+        self._closed = self._is_torn = False
 
     def submit(self, command: Command, done: Done) -> None:
         """Take a command and answer it at once; see `Store.submit`."""
         try:
             with self._lock:
+                if self._is_torn:
+                    self._mend()
+                self._is_torn = True
                 answer: Answer | BaseException = (
                     self._enter(command) if type(command) is Enter else self._apply(command)
                 )
+                self._is_torn = False
         except StoreError as error:
             answer = error
         done(answer)
 
     def get(self, request_id: str) -> StoredCall | None:
         """Answer the row of a call, or None."""
-        with self._lock:
+        with self._whole():
             row = self._find(request_id)
             return None if row is None else row.stored()
 
     def events(self, *, request_id: str | None = None, task_id: str | None = None) -> Iterator[StoredEvent]:
         """Yield events in chain order: of one call, of one task, or all. They are those held when it is called."""
-        with self._lock:
+        with self._whole():
             if request_id is not None:
                 row = self._find(request_id)
                 if row is None or (task_id is not None and row.identity.task_id != task_id):
@@ -120,7 +125,7 @@ class MemoryStore:
 
     def calls(self, query: CallQuery = _EVERYTHING) -> Iterator[StoredCall]:
         """Yield calls that match, newest first. They are those held when it is called."""
-        with self._lock:
+        with self._whole():
             rows = [self._find(request_id) for request_id in {**self._finished, **self._open}]
             found = [row.stored() for row in rows if row is not None and matches(row, query)]
         found.sort(key=lambda call: (call.created_at, call.identity.request_id), reverse=True)
@@ -128,13 +133,13 @@ class MemoryStore:
 
     def heads(self) -> Iterator[Head]:
         """Yield the last event of every task."""
-        with self._lock:
+        with self._whole():
             last = [(task, self._linked(task)[-1]) for task in self._chains]
             return iter([Head(task, record.seq, record.hash) for task, record in last])
 
     def gaps(self) -> Iterator[Gap]:
         """Yield the ranges of events that have left."""
-        with self._lock:
+        with self._whole():
             found: list[Gap] = []
             for task in self._chains:
                 expected = 1
@@ -163,7 +168,7 @@ class MemoryStore:
         """Take over calls whose lease lapsed or whose next action is due; see `RecoverableStore.claim`."""
         here, now, wanted = self.owner, self._clock(), tools_to_claim(tools)
         claims: list[Claim] = []
-        with self._lock:
+        with self._changing():
             for row in list(self._open.values()):
                 is_wanted = wanted is None or row.identity.tool in wanted
                 if len(claims) < limit and is_wanted and is_claimable(row, Liveness.SELF, now):
@@ -179,7 +184,7 @@ class MemoryStore:
     def heartbeat(self) -> None:
         """Renew the leases of the calls that are being worked on."""
         until = self._clock() + self._lease
-        with self._lock:
+        with self._whole():
             for row in self._open.values():
                 if is_in_flight(row.state, row.next_at) and row.lease_until is not None:
                     row.lease_until = max(row.lease_until, until)
@@ -193,8 +198,7 @@ class MemoryStore:
         """Write what is spooled; a call that moved on gets it as a note."""
         applied = noted = 0
         failed: dict[str, str] = {}
-        with self._lock:
-            commands, self._spooled = self._spooled, []
+        commands = list(self._spooled)
         for number, command in enumerate(commands, start=1):
             answers: list[Answer | BaseException] = []
             self.submit(command, answers.append)
@@ -203,23 +207,26 @@ class MemoryStore:
                 noted += 1
             elif isinstance(answers[0], BaseException):
                 failed[f"{number}"] = str(answers[0])
-                self.spool(command)
+                continue
             else:
                 applied += 1
+            with self._lock:  # only now: an interrupt must not lose it
+                self._spooled.remove(command)
         return Drained(applied=applied, noted=noted, failed=failed)
 
     def prune(self, before: float) -> Pruned:
         """Remove calls that finished before a wall clock, with their events."""
         calls = events = 0
-        with self._lock:
-            self._order, kept = deque(), list(self._order)
-            for request_id in kept:
+        with self._changing():
+            kept: deque[str] = deque()
+            for request_id in self._order:
                 row = self._find(request_id)
                 if row is not None and row.updated_at < before:
                     calls, events = calls + 1, events + len(row.records)
                     self._forget(request_id)
                 else:
-                    self._order.append(request_id)
+                    kept.append(request_id)
+            self._order = kept
         return Pruned(calls, events)
 
     def put_blob(self, digest: str, kind: str, body: bytes) -> None:
@@ -239,6 +246,58 @@ class MemoryStore:
     def close(self) -> None:
         """Refuse further commands; what is held can still be read."""
         self._closed = True
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Hold the lock, with everything as it should be."""
+        with self._lock:
+            if self._is_torn:
+                self._mend()
+            yield
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the lock for a change. An interrupt in its middle leaves word, and whoever comes next mends what it left."""
+        with self._whole():
+            self._is_torn = True
+            yield
+            self._is_torn = False
+
+    def _mend(self) -> None:
+        """Make everything anew that follows from the calls and their events, after an interrupt between two lines."""
+        for row in [*self._open.values(), *self._finished.values()]:
+            if isinstance(row, Row):
+                row.go_back()
+        for request_id, row in list(self._open.items()):
+            if row.state not in OPEN_STATES:
+                self._finished.setdefault(request_id, row)
+            if request_id in self._finished:
+                del self._open[request_id]
+        self._order = deque(self._finished)
+        self._keys, self._effects, held = {}, {}, dict.fromkeys(self._chains, 0)
+        for kept in [*self._finished.values(), *self._open.values()]:
+            if isinstance(kept, Row):
+                held[kept.identity.task_id] += len(kept.records)
+                self._guard(kept)
+            else:
+                held[kept[1].task_id] += 1
+        for task_id, count in held.items():
+            self._chains[task_id].held = count
+            if not count:
+                del self._chains[task_id]
+        while len(self._order) > self._max_calls:
+            self._forget(self._order.popleft())
+        self._is_torn = False
+
+    def _guard(self, row: Row) -> None:
+        """Let a call hold its keys, as far as its state does. One that was entered whole has no owner, and holds none."""
+        identity = row.identity
+        if row.owner is None:
+            return
+        if identity.idempotency_key is not None and guards_key(row.state):
+            self._keys[identity.idempotency_scope, identity.idempotency_key] = row
+        if identity.effect_key is not None and guards_effect(row.state):
+            self._effects[identity.effect_key] = row
 
     def _enter(self, command: Enter) -> Answer | StoreError:
         state = command.state
@@ -292,19 +351,12 @@ class MemoryStore:
         key = None if identity.idempotency_key is None else (identity.idempotency_scope, identity.idempotency_key)
         by_key = None if key is None else self._keys.get(key)
         by_effect = None if identity.effect_key is None else self._effects.get(identity.effect_key)
-        if by_key is not None and not guards_key(by_key.state):
-            by_key = None  # its release was interrupted
-        if by_effect is not None and not guards_effect(by_effect.state):
-            by_effect = None
         answer = judge_open(identity, holder_of(by_key), holder_of(by_effect))
         if answer is not None:
             return answer
         row = Row(command, self._next_seq(identity), owner=self.owner.id, lease_until=self._clock() + command.lease)
         self._open[identity.request_id] = row
-        if key is not None:
-            self._keys[key] = row
-        if identity.effect_key is not None:
-            self._effects[identity.effect_key] = row
+        self._guard(row)
         return _ACCEPTED
 
     def _move(self, move: Move, row: Row) -> Answer | StoreError:
@@ -327,7 +379,7 @@ class MemoryStore:
 
     def _finish(self, row: Row) -> None:
         request_id = row.identity.request_id
-        self._finished[request_id] = row  # first: an interrupt between two lines must not lose the call
+        self._finished[request_id] = row
         self._release(row)
         self._open.pop(request_id, None)
         self._order.append(request_id)

@@ -78,6 +78,18 @@ class Row:
         self.settle_until: float | None = None
         self.records = [Record(seq, event, self, opening=True, result=self.result)]
 
+    def go_back(self) -> None:
+        """Take back a change whose event was not appended any more: what the last event says is true."""
+        last = self.records[-1]
+        if self.version != last.version:
+            self.state, self.version, self.attempt, self.updated_at = (
+                last.state,
+                last.version,
+                last.attempt,
+                last.event.at,
+            )
+            self.result = next((record.result for record in reversed(self.records) if record.result is not None), None)
+
     def stored(self) -> StoredCall:
         """Answer the row as a reader sees it."""
         return StoredCall(

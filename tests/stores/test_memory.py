@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fcguard.errors import ConfigurationError, StoreError
-from fcguard.model.states import CallState
-from fcguard.stores.base import Accepted, CallQuery, Enter, Event, Identity, Replayed
+from fcguard.model.states import TERMINAL_STATES, CallState
+from fcguard.stores.base import Accepted, Blocked, CallQuery, Enter, Event, Identity, Replayed
 from fcguard.stores.chain import verify
 from fcguard.stores.memory import MemoryStore
-from fcguard.stores.payload import compose, identity_in
+from fcguard.stores.payload import compose, facts_of, identity_in
 from fcguard.stores.sqlite import SQLiteStore
 from fcguard.testing.store_contract import ask, enter, identity, ids, move, note, open_call
 
@@ -49,40 +50,102 @@ def test_a_call_that_leaves_takes_its_key_along() -> None:
     assert ask(store, open_call(3, **keys)) == Accepted(1)
 
 
-def interrupt_at(line: int, function: str) -> Any:
-    """Answer a trace function that interrupts `function` of the store, and what it calls, before its n-th line."""
-    seen, inside = count(1), [False]
+def interrupt_at(line: int) -> Any:
+    """Answer a trace function that interrupts before the n-th line that is run in the modules of the store."""
+    seen = count(1)
 
     def trace(frame: Any, event: str, _: Any) -> Any:
-        if "memory.py" not in frame.f_code.co_filename:
+        if Path(frame.f_code.co_filename).name not in ("memory.py", "memory_rows.py"):
             return None
-        inside[0] = inside[0] or frame.f_code.co_name == function
-        if inside[0] and event == "line" and next(seen) == line:
+        if event == "line" and next(seen) == line:
             raise KeyboardInterrupt
         return trace
 
     return trace
 
 
-@pytest.mark.parametrize("line", range(1, 11))
-@pytest.mark.parametrize("state", [CallState.SUCCEEDED, CallState.FAILED])
-def test_an_interrupt_while_a_call_ends_loses_nothing_and_blocks_nothing(line: int, state: CallState) -> None:
-    store, before = MemoryStore(), sys.gettrace()
-    keys: dict[str, Any] = {"idempotency_scope": "s", "idempotency_key": "k", "digest": "d", "effect_key": "e"}
-    ask(store, open_call(1, **keys))
-    sys.settrace(interrupt_at(line, "_finish"))
+def interrupted(store: MemoryStore, line: int, act: Any) -> bool:
+    """Do something, interrupted before its n-th line in the store; answer whether it has so many."""
+    before = sys.gettrace()
+    sys.settrace(interrupt_at(line))
     try:
-        with pytest.raises(KeyboardInterrupt):
-            store.submit(move(1, 1, state, result={"data": 1}), lambda answer: None)
+        act()
+    except KeyboardInterrupt:
+        return True
     finally:
         sys.settrace(before)
-    (row,) = store.calls()
-    assert row.state is state
-    assert len(list(store.events())) == 2
-    assert verify(store.events(), heads=store.heads(), gaps=store.gaps()).fault is None
-    again = ask(store, open_call(2, **keys))
-    assert isinstance(again, Replayed if state is CallState.SUCCEEDED else Accepted)
-    assert store.prune(1e12).calls <= 1
+    return False
+
+
+KEYS: dict[str, Any] = {"idempotency_scope": "s", "idempotency_key": "k", "digest": "d", "effect_key": "e"}
+ACTS: dict[str, Any] = {
+    "a read": lambda store: store.submit(enter(50), lambda answer: None),
+    "an intent": lambda store: store.submit(open_call(50, **KEYS), lambda answer: None),
+    "a success": lambda store: store.submit(move(1, 1, CallState.SUCCEEDED, result={"data": 1}), lambda answer: None),
+    "a failure": lambda store: store.submit(move(1, 1, CallState.FAILED), lambda answer: None),
+    "a change": lambda store: store.submit(move(1, 1, CallState.UNCERTAIN, next_at=0.0), lambda answer: None),
+    "a note": lambda store: store.submit(note(1), lambda answer: None),
+    "a claim": lambda store: store.claim(),
+    "pruning": lambda store: store.prune(103.0),
+    "draining": lambda store: store.drain(),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("is_looked_at", [True, False])
+def test_an_interrupt_at_any_line_loses_nothing_and_leaves_nothing_for_ever(act: str, is_looked_at: bool) -> None:
+    """A read, an intent and a finished call are there; then something is interrupted before each of its lines in turn."""
+    for line in count(1):
+        store = MemoryStore(max_calls=4)
+        opened = act != "an intent"
+        for number in range(2, 6):
+            ask(store, enter(number, at=100.0 + number))
+        ask(store, open_call(1, lease=0.0, at=100.0, **(KEYS if opened else {})))
+        if act == "draining":
+            store.spool(move(1, 1, CallState.SUCCEEDED, result={"data": 1}))
+        if is_looked_at:
+            list(store.events())  # bytes and hashes are made
+        was_interrupted = interrupted(store, line, partial(ACTS[act], store))
+        _assert_whole(store)
+        row = store.get("fc-20260130-000001")
+        assert row is not None, "an open call, or one that has just ended, does not leave"
+        facts = facts_of(list(store.events(request_id="fc-20260130-000001"))[-1])
+        assert (facts["state"], facts["version"]) == (row.state, row.version)
+        answer = ask(store, open_call(60, **KEYS))
+        if row.state is CallState.SUCCEEDED:
+            assert isinstance(answer, Replayed)
+        elif opened and row.state is not CallState.FAILED:
+            assert isinstance(answer, Blocked)
+        elif act == "an intent" and store.get("fc-20260130-000050") is not None:
+            assert isinstance(answer, Blocked)
+        else:
+            assert answer == Accepted(1)
+        for number in range(70, 90):
+            ask(store, enter(number))
+        finished = [call for call in store.calls() if call.state in TERMINAL_STATES]
+        assert [int(call.identity.request_id[-6:]) for call in finished] == [89, 88, 87, 86], "nothing stays for ever"
+        _assert_whole(store)
+        if not was_interrupted:
+            assert line > 3
+            return
+
+
+def _assert_whole(store: MemoryStore) -> None:
+    verification = verify(store.events(), heads=store.heads(), gaps=store.gaps())
+    assert verification.fault is None, str(verification.fault)
+
+
+def test_a_spooled_outcome_survives_an_interrupt_of_its_draining() -> None:
+    for line in count(1):
+        store = MemoryStore()
+        ask(store, open_call(1))
+        store.spool(move(1, 1, CallState.SUCCEEDED, result={"data": 1}))
+        was_interrupted = interrupted(store, line, store.drain)
+        store.drain()
+        row = store.get("fc-20260130-000001")
+        assert row is not None and row.state is CallState.SUCCEEDED
+        if not was_interrupted:
+            return
 
 
 def test_nothing_is_left_of_tasks_that_left() -> None:
