@@ -13,7 +13,7 @@ class Signal:
     """A returned value that means failure by its shape; what kind of failure is decided elsewhere.
 
     Attributes:
-        kind: `http`: a response with a status of 400 or more; `mcp`: a tool result with `isError`;
+        kind: `http`: a response with a status of 400 or more, or a redirect that was not followed; `mcp`: a tool result with `isError`;
             `process`: a finished process with an exit code other than 0.
         message: what the other side said, raw; it may hold secrets until `classify_signal` has worded it.
         status: HTTP status, or exit code; None for `mcp`.

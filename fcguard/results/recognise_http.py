@@ -49,6 +49,10 @@ _KEPT_HEADERS: Final = frozenset(
 )
 """Response headers that are shown. All others are left out: a cookie or a token must not become data."""
 
+_DONE_REDIRECTS: Final = frozenset({303, 304})
+"""Redirects that say the request was processed (RFC 9110, 15.4.4 and 15.4.5); any other may lead to a log-in page, or to
+where the request has to be sent again (a missing slash), so that nothing was done."""
+
 _BODY_NAMES: Final = ("json", "read", "body", "data", "text", "content")
 _DECLARED_BODY_NAMES: Final = ("body", "text", "content")
 """Signs of a body, methods first: asking for one does not fetch anything."""
@@ -97,7 +101,7 @@ def http_response(value: Any, status: int) -> Recognised:
         "body": shown,
     }
     failure = None
-    if status >= 400:
+    if status >= 400 or (status >= 300 and status not in _DONE_REDIRECTS):
         failure = Signal(
             "http", stated_reason(shown), status, _method(value), headers.get("retry-after"), _has_history(value)
         )

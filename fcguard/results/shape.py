@@ -47,7 +47,7 @@ def shape(value: Any, *, max_chars: int = MAX_CHARS, keep: Keep | None = None) -
     """Turn a tool's return value into JSON.
 
     Falsy values stay exactly what they are, and no value is searched for the word "error": an object means failure only by its
-    shape (an HTTP response with a status of 400 or more, an MCP result with `isError`, a finished process with an exit code).
+    shape (an HTTP response with a status of 400 or more or an unfollowed redirect, an MCP result with `isError`, a finished process with an exit code).
     Generators, iterators and coroutines are not consumed; database cursors and results are, up to a limit.
 
     Args:

@@ -19,6 +19,7 @@ import pytest
 import requests
 import urllib3
 
+from fcguard import Guard, MemoryStore
 from fcguard.results import shape
 
 
@@ -94,7 +95,10 @@ def with_urllib3(method, url):
 
 def with_aiohttp(method, url):
     async def run():
-        async with aiohttp.ClientSession() as session, session.request(method, bare(url), data=b"{}") as response:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, bare(url), data=b"{}", allow_redirects=False) as response,
+        ):
             await response.read()
             return response
 
@@ -138,6 +142,29 @@ def test_an_answer_after_a_redirect_says_so(server):
     with urllib3.PoolManager() as pool:
         response = pool.request("POST", f"{bare(server)}/302", redirect=True)
     assert shape(response).failure.has_history
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    ("status", "is_failure"), [(301, True), (302, True), (303, False), (304, False), (307, True), (308, True)]
+)
+def test_a_redirect_that_was_not_followed_is_no_success(server, client, status, is_failure):
+    failure = shape(client("POST", f"{server}/{status}")).failure
+    assert (failure is not None) is is_failure
+    assert failure is None or (failure.status, failure.method) == (status, "POST")
+
+
+def test_a_write_whose_redirect_was_not_followed_is_uncertain(server):
+    guard = Guard(store=MemoryStore())
+
+    @guard.tool(effect="write")
+    def create_order() -> object:
+        return with_httpx("POST", f"{server}/307")  # a missing slash, say: nothing was created
+
+    with guard.task("create an order"):
+        result = create_order()
+    assert (result.success, result.error_type, result.effect) == (False, "UNCERTAIN_RESULT", "unknown")
+    assert "HTTP 307" in result.message
 
 
 def test_a_response_that_was_not_read_stays_unread(server):
