@@ -14,7 +14,7 @@ from fcguard.rules.globs import is_glob
 from fcguard.rules.parameters import ParameterRule, refusal
 from fcguard.rules.protocols import RuleCall, Verdict
 from fcguard.rules.selectors import Selector, selectors
-from fcguard.rules.shell_hazards import HAZARDS, hazardous, is_launcher
+from fcguard.rules.shell_hazards import HAZARDS, hazardous, is_launcher, runs_others
 
 if TYPE_CHECKING:
     from fcguard.rules.shell_syntax import PlainCommand
@@ -37,7 +37,8 @@ def shell(*parameters: str, allow: Iterable[str], on_refusal: Literal["refuse", 
         parameters: dotted paths; default: `command`.
         allow: commands, compared word by word, never as text: `git status` allows `git status --short`, but neither
             `git stash` nor `git statusx`. A word may be a glob (`npm run test:*`). A command that runs others (`env`,
-            `sudo`, `python`, `sed` without `--sandbox`) must be written out whole and takes no further words.
+            `sudo`, `python`, `sed` without `--sandbox`) must be written out whole and takes no further words. An option that
+            an entry writes out is meant (`sort -o sorted.txt`), and so is a first word (`git config`, `docker run`).
         on_refusal: `refuse` (`DANGEROUS_OPERATION`), or `approval`: ask for it (`APPROVAL_REQUIRED`, `request_approval`),
             so that the rule also serves as a tool's `approval=`.
 
@@ -93,10 +94,11 @@ class _Shell(ParameterRule):
 
     def _why_not(self, command: PlainCommand) -> str | None:
         words = command.words
-        if not any(_begins(words, entry) for entry in self.allow):
+        named = max((len(entry) for entry in self.allow if _begins(words, entry)), default=0)
+        if named == 0 or runs_others(words, named):
             listed = ", ".join(repr(" ".join(entry)) for entry in self.allow)
-            return f"runs {words[0][:40]!r} with words that are not on the list; allowed: {listed}"
-        option = hazardous(words[0], words[1:])
+            return f"runs {' '.join(words[:2])[:40]!r} with words that are not on the list; allowed: {listed}"
+        option = hazardous(words, named)
         if option is not None:
             return f"runs {words[0]!r} with {option.partition('=')[0][:40]!r}, by which it can write files or run other commands"
         if words[0].rsplit("/", 1)[-1] in HAZARDS and any(words[index][0] in "*?[" for index in command.globs):

@@ -22,7 +22,7 @@ __all__ = ["PlainCommand", "ShellFault", "plain_commands"]
 _HIDDEN: Final = frozenset({"Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _CONTINUED: Final = re.compile(r"(?<=[ \t])\\\n")
-_WORD: Final = re.compile(r"(?:[A-Za-z0-9_./:=,@%+~^*?\[\]-]|(?<!^)#|\\[ -~]|[^\x00-\x7f])+")
+_WORD: Final = re.compile(r"(?:[A-Za-z0-9_./:=,@%+~^*?\[\]-]|(?<=\w)!$|(?<!^)#|\\[ -~]|[^\x00-\x7f])+")
 _RAW: Final = re.compile(r"'[^']*'")
 _STRING: Final = re.compile(r'"(?:[^"\\$`]|\\[ -~])*"')
 _GLOB: Final = re.compile(r"(?<!\\)[*?\[]")
