@@ -36,8 +36,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         status = int(self.path.partition("?")[0].rpartition("/")[2])
         if status == 302:
             self._answer(302, b"", Location="/422")
-        elif status == 204:
-            self._answer(204, b"")
+        elif status in (204, 304):
+            self._answer(status, b"")
         else:
             self._answer(
                 status, json.dumps({"detail": "why", "id": "A1"}).encode(), **{"Content-Type": "application/json"}
