@@ -210,9 +210,12 @@ class MemoryStore:
                 continue
             else:
                 applied += 1
-            with self._lock:  # only now: an interrupt must not lose it
-                self._spooled.remove(command)
+            self._unspool(command)  # only now: an interrupt must not lose it
         return Drained(applied=applied, noted=noted, failed=failed)
+
+    def _unspool(self, command: Move | Note | Enter) -> None:
+        with self._lock:
+            self._spooled.remove(command)
 
     def prune(self, before: float) -> Pruned:
         """Remove calls that finished before a wall clock, with their events."""

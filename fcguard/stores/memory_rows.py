@@ -81,7 +81,7 @@ class Row:
     def go_back(self) -> None:
         """Take back a change whose event was not appended any more: what the last event says is true."""
         last = self.records[-1]
-        if self.version != last.version:
+        if (self.state, self.version, self.attempt) != (last.state, last.version, last.attempt):
             self.state, self.version, self.attempt, self.updated_at = (
                 last.state,
                 last.version,
