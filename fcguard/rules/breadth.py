@@ -25,6 +25,8 @@ BROAD_WORDS: Final = frozenset(
 """Words that ask for everything, in lower case."""
 
 _WILDCARDS: Final = re.compile(r"[\s*%_?.+^$()\[\]{}|\\/'\"`,;:~@#&!=<>-]*")
+_SIGNS: Final = " *%_?.^$()[]{}|\\/'\"`,;:~@!=<>-"
+"""Wildcards and punctuation around a word, which do not make it narrower."""
 _UNSEEN: Final = frozenset({"Cf", "Cc", "Zs", "Zl", "Zp", "Mn"})
 
 
@@ -96,7 +98,9 @@ def is_broad(value: Any, broad_words: frozenset[str] = BROAD_WORDS) -> bool:
     if isinstance(value, str):
         folded = unicodedata.normalize("NFKC", value).strip().casefold()
         seen = "".join(letter for letter in folded if unicodedata.category(letter) not in _UNSEEN or letter == " ")
-        return _WILDCARDS.fullmatch(seen) is not None or seen in broad_words
+        if _WILDCARDS.fullmatch(seen) is not None:
+            return True
+        return not broad_words.isdisjoint((seen, seen.strip(_SIGNS), seen.strip(_SIGNS).replace(" ", "")))
     if isinstance(value, Mapping):
         return all(is_broad(item, broad_words) for item in value.values())
     if isinstance(value, list | tuple):

@@ -18,7 +18,7 @@ class SearchVocabulary:
     Attributes:
         times: regular expressions of time ranges (`last 7 days`).
         entities: regular expressions of things with a name or number (`order A123`).
-        fillers: words that name nothing on their own (`all`, `orders`).
+        fillers: words that name nothing (`all`, `anyone`), on their own and at the end of what looks like a thing (`user ALL`).
     """
 
     times: tuple[str, ...] = ()
@@ -42,7 +42,11 @@ class SearchVocabulary:
 
     def names_entity(self, text: str) -> bool:
         """Tell whether a text names a thing by its name or number."""
-        return any(match.group().strip().casefold() not in self.fillers for match in self._entity.finditer(text))
+        return any(not self._is_filler(match.group().strip().casefold()) for match in self._entity.finditer(text))
+
+    def _is_filler(self, found: str) -> bool:
+        words = _WORD.findall(found)
+        return found in self.fillers or (bool(words) and words[-1] in self.fillers)
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
@@ -50,6 +54,7 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile(joined or r"(?!)", re.IGNORECASE)
 
 
+_WORD: Final = re.compile(r"\w+")
 _MONTHS: Final = "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
 _DIGITAL: Final = (
     r"(?<!\d)(?:19|20)\d{2}[-/.年](?:0?[1-9]|1[0-2])(?:[-/.月](?:0?[1-9]|[12]\d|3[01])日?|月)?(?!\d)",
@@ -59,7 +64,7 @@ _DIGITAL: Final = (
 _NUMBERED: Final = (
     r"(?<![\w.-])[a-z]{1,6}[-_#]?\d{3,}\w*",  # A20260130001, ORD-123, SKU_5001
     r"(?<![\w./-])\d{5,}(?![\w./-])",  # long numbers
-    r"(?<!\w)#\d+",
+    r"(?<![a-z0-9_])#\d+",
     r"[\w.+-]+@[\w-]+\.[\w.-]+",
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
     r"\b\d{1,3}(?:\.\d{1,3}){3}\b",
@@ -79,9 +84,24 @@ ENGLISH: Final = SearchVocabulary(
         *_NUMBERED,
         r"\b(?:customer|user|account|tenant|supplier|product|sku|order|ticket|invoice)\s+(?-i:[A-Z0-9])[\w-]+",
         r"\"[^\"*%]{2,}\"",
-        r"\b(?:id|no|number|named|called)[ :=]+[\"']?\w{2,}",
+        r"\b(?:id|number|named|called)[ :=]+[\"']?\w{2,}|\bno[.:#=]+ ?[\"']?\w{2,}",
     ),
-    fillers=("all", "any", "every", "everything", '"all"', '"everything"', '"*"'),
+    fillers=(
+        *(
+            "all",
+            "any",
+            "every",
+            "each",
+            "whole",
+            "everything",
+            "anything",
+            "everyone",
+            "anyone",
+            "everybody",
+            "anybody",
+        ),
+        '"*"',
+    ),
 )
 """English words, ISO dates, numbers of things, e-mail addresses and quoted names."""
 

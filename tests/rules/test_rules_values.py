@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fcguard.errors import ConfigurationError
 from fcguard.rules import CHINESE, ENGLISH, SearchVocabulary, allowed_values, expression, not_too_broad, search_scope
 from fcguard.rules.selectors import WRONG_SHAPE, Selector
+from tests.rules.value_texts import BROAD, BROAD_OBJECTS, NARROW, SCOPED, UNSCOPED
 
 EXPRESSION = {"names": {"price", "quantity", "name"}, "functions": {"min", "max", "round"}}
 
@@ -167,60 +168,6 @@ def test_what_passes_is_made_of_known_nodes_only(text: str, make_call: Any) -> N
         )
 
 
-BROAD = [
-    "*",
-    "%",
-    "",
-    " ",
-    "**",
-    "%%",
-    ".*",
-    "^.*$",
-    "?",
-    "_",
-    "%_%",
-    "*.*",
-    "[*]",
-    "'*'",
-    '"%"',
-    "-",
-    "all",
-    "ALL",
-    "All ",
-    "everything",
-    "全部",
-    "所有",
-    "null",
-    "\uff0a",
-    "*\u200b",
-    "1=1",
-]
-BROAD_OBJECTS: list[Any] = [[], {}, ["*"], ["a", ""], {"name": "*"}, {"a": {}, "b": None}, [{}], {"a": ["%"]}]
-NARROW: list[Any] = [
-    "a",
-    "a*",
-    "A2026*",
-    "%tmp%",
-    "all orders of li",
-    "total",
-    "allow",
-    "C++",
-    "5",
-    5,
-    0,
-    True,
-    1.5,
-    ["a"],
-    {"a": "x"},
-    {"a": "*", "b": "x"},
-    {"a": 0},
-    "订单",
-    "所有者",
-    "a.b",
-    "1",
-]
-
-
 @pytest.mark.parametrize("value", BROAD + BROAD_OBJECTS, ids=ascii)
 def test_too_broad(value: Any, make_call: Any) -> None:
     violation = not_too_broad("filter")(make_call({"filter": value}))
@@ -264,79 +211,6 @@ def test_breadth_options(make_call: Any) -> None:
             not_too_broad("a", **wrong)
     with pytest.raises(ConfigurationError, match="at least one"):
         not_too_broad()
-
-
-SCOPED = [
-    "orders of the last 7 days",
-    "errors yesterday",
-    "failed payments this week",
-    "past 3 months",
-    "orders since 2026-01-30",
-    "logs 2026/01",
-    "20260130",
-    "orders in January 2026",
-    "30 Jan 2026",
-    "Q1 2026 revenue",
-    "2026-Q1",
-    "order A20260130001",
-    "ORD-123 status",
-    "ticket #42",
-    "user 123456",
-    "li@example.test",
-    "123e4567-e89b-12d3-a456-426614174000",
-    "host 10.0.0.1",
-    'the product "Blue Lamp"',
-    "user named li",
-    "customer Alice",
-    "id=42 details",
-    "最近7天的订单",
-    "近一周的错误",
-    "昨天的登录日志",
-    "本月订单",
-    "过去三个月的退款",
-    "2026年1月的订单",
-    "2026年1月30日",
-    "1月30日的订单",
-    "2026年第一季度",
-    "订单号：A1001",
-    "订单 20260130001",
-    "客户：张三 的订单",
-    "商品「蓝色台灯」",
-    "订单\uff1aA20260130001",
-]
-UNSCOPED = [
-    "",
-    "*",
-    "all orders",
-    "orders",
-    "everything",
-    "show me all users",
-    "failed payments",
-    "list of customers",
-    "error",
-    "recent orders",
-    "may I see the orders",
-    "march",
-    'find "all"',
-    '"*"',
-    "last orders",
-    "the last one",
-    "all time",
-    "since ever",
-    "orders 1 2 3",
-    "v1.2",
-    "id",
-    "全部订单",
-    "所有用户",
-    "订单",
-    "查询所有数据",
-    "错误日志",
-    "最近的订单",
-    "“全部”",
-    "订单：所有",
-    "以前的订单",
-    "一周年庆",
-]
 
 
 @pytest.mark.parametrize("text", SCOPED)
