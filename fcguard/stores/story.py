@@ -51,6 +51,8 @@ def opening_of(call: Call) -> dict[str, Any]:
         "version": tool.version if tool is not None else None,
         "step": call.step,
     }
+    if call.span_id is not None:
+        payload["trace_id"], payload["span_id"] = call.trace_id, call.span_id
     payload["arguments"] = call.redactor.value(call.arguments)
     if call.context is not OUTSIDE:
         _add_reach(payload, call.context)
@@ -100,7 +102,7 @@ def _add_raw(payload: dict[str, Any], normalized: Any, redactor: Redactor, tool:
 
 
 def _story(call: Call) -> dict[str, Any]:
-    """Answer what the envelope does not hold: the context's identity, the checks, the trace."""
+    """Answer what the envelope does not hold: the context's identity, the checks."""
     context, proposal, tool = call.context, call.proposal, call.tool
     payload: dict[str, Any] = {"purpose": call.purpose, "started_at": call.started_at}
     if context is not OUTSIDE:
@@ -120,8 +122,6 @@ def _story(call: Call) -> dict[str, Any]:
             payload["refused_by"] = verdict.refused_by
         if verdict.approval is not None:
             payload["approval"] = verdict.approval
-    if call.span_id is not None:
-        payload["trace_id"], payload["span_id"] = call.trace_id, call.span_id
     return payload
 
 
@@ -179,12 +179,12 @@ class WholeCall:
     It keeps the few values it needs and lets go of the call, so that a ledger in memory does not keep every call alive.
     """
 
-    __slots__ = ("_at", "_context", "_make_result", "_normalized", "_redactor", "_story", "_tool")
+    __slots__ = ("_at", "_context", "_make_result", "_normalized", "_redactor", "_span_id", "_story", "_tool")
 
     def __init__(self, call: Call, make_result: Callable[[], dict[str, Any]], at: float) -> None:
         self._at, self._make_result = at, make_result
         self._tool, self._context, self._redactor = call.tool, call.context, call.redactor
-        self._story = ending_of(call, _story(call))
+        self._story, self._span_id = ending_of(call, _story(call)), call.span_id
         self._normalized = call.normalized if _has_own_raw(call) else None
 
     def __call__(self) -> Parts:
@@ -205,5 +205,7 @@ class WholeCall:
             story.get("parent_id"),
             environment.tenant if environment is not None else None,
         )
+        if self._span_id is not None:
+            story["trace_id"], story["span_id"] = result["trace_id"], self._span_id
         story["result"] = result
         return identity, Event("call", self._at, story), result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,11 +18,14 @@ from fcguard.telemetry.outcome import Outcome, code_of, layer_of, outcome_of, wo
 if TYPE_CHECKING:
     from fcguard.model.call import Attempt, Call
 
-__all__ = ["LOGGER", "LogObserver", "is_quiet"]
+__all__ = ["ENABLED", "LOGGER", "LogObserver", "is_quiet"]
 
 LOGGER: Final = logging.getLogger("fcguard")
 """Where lines go unless the host has configured structlog."""
 LOGGER.addHandler(logging.NullHandler())
+ENABLED: Final[Mapping[int, bool]] = getattr(LOGGER, "_cache", {})
+"""What `LOGGER.isEnabledFor` has found out since logging was configured last: level -> answer. A level that is missing, or
+stands there as enabled, has to be asked for; one that is not enabled is known to be so without a call."""
 
 _LEVELS: Final[dict[Outcome, int]] = {
     "completed": logging.INFO,
@@ -137,8 +140,11 @@ class LogObserver:
 
 
 def is_quiet(level: int) -> bool:
-    """Answer, at the cost of one look-up, whether nobody can want a line of this level; False: it has to be found out."""
-    return not LOGGER.isEnabledFor(level) and ("structlog" not in sys.modules or _host() is None)
+    """Answer, at the cost of a look-up or two, whether nobody can want a line of this level; False: it has to be found out."""
+    if ENABLED.get(level, True) and LOGGER.isEnabledFor(level):
+        return False
+    structlog = sys.modules.get("structlog")
+    return structlog is None or not getattr(structlog, "is_configured", bool)()
 
 
 def _host() -> Any:

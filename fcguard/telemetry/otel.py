@@ -5,19 +5,17 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Hashable
-from contextvars import Token
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from opentelemetry.context import Context, attach, get_current
-from opentelemetry.trace import INVALID_SPAN, Tracer, get_current_span, set_span_in_context
+from opentelemetry.trace import NonRecordingSpan, Span, Tracer, get_current_span
 
 from fcguard.errors import ConfigurationError
 from fcguard.model.call import UNFILLED
 from fcguard.model.failure import Halt
 from fcguard.telemetry import semconv as names
 from fcguard.telemetry.content import Capture, Content, capture_mode
+from fcguard.telemetry.current import below, current, enter, leave
 from fcguard.telemetry.metrics import Instruments, Watcher, instruments_of
-from fcguard.telemetry.observer import Origin
 from fcguard.telemetry.outcome import ERRORS, Outcome, code_of, layer_of, outcome_of, word_of
 from fcguard.telemetry.providers import GlobalMeters, GlobalTracer, tracer_of
 from fcguard.telemetry.spans import (
@@ -31,14 +29,13 @@ from fcguard.telemetry.spans import (
     call_attributes,
     enrich,
     is_host,
-    leave,
     link_to,
     name_call,
 )
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.trace import NonRecordingSpan, Span, TracerProvider
 
     from fcguard.model.call import Attempt, Call
     from fcguard.model.result import ToolResult
@@ -76,9 +73,10 @@ class OtelObserver:
         "_content",
         "_detail",
         "_facts",
-        "_find_meters",
-        "_find_tracer",
+        "_global_meters",
+        "_global_tracer",
         "_instruments",
+        "_tracer",
         "_unknown",
         "_watcher",
         "faults",
@@ -100,14 +98,13 @@ class OtelObserver:
         self._content = None if mode == "none" else Content(mode, redactor)
         self._facts: dict[str, Facts] = {}
         self._unknown = Facts(None)
-        if tracer_provider is None:
-            self._find_tracer: Callable[[], Tracer | None] = GlobalTracer().get
-        else:
-            tracer = tracer_of(tracer_provider)
-            self._find_tracer = lambda: tracer
-        self._instruments: Instruments | None = None if meter_provider is None else instruments_of(meter_provider)
-        self._find_meters = GlobalMeters().get
+        self._tracer: Tracer | None = None if tracer_provider is None else tracer_of(tracer_provider)
+        self._global_tracer = GlobalTracer() if tracer_provider is None else None
         self._watcher: Watcher | None = None
+        self._instruments: Instruments | None = None
+        self._global_meters: GlobalMeters | None = GlobalMeters()
+        if meter_provider is not None:
+            self._measure_with(meter_provider)
         self.faults = 0
         """How many errors of telemetry itself were swallowed."""
 
@@ -148,27 +145,43 @@ class OtelObserver:
     def call_started(self, call: Call) -> None:
         """Open the call's span, or find the span that the host has opened for it; set trace and span id."""
         try:
-            tracer = self._find_tracer()
+            tracer, origin, context = self._tracer, call.observed, current()
+            if origin is not None:
+                call.observed = None
+            if tracer is None and self._global_tracer is not None and self._global_tracer.look() is not None:
+                tracer = self._tracer = self._global_tracer.get()
             if tracer is None:
-                if call.observed is not None:
-                    call.observed = None
-                context = get_current()
                 if context:  # a host without an SDK may still carry ids that it received
                     name_call(call, get_current_span(context).get_span_context())
                 return
-            origin, call.observed = call.observed, None
-            self._open(call, tracer, origin)
+            tool = call.tool
+            facts = self._unknown if tool is None else self._facts.get(tool.name)
+            if facts is None or facts.tool is not tool:
+                facts = self._facts_of(tool)
+            if context and call.purpose == "primary" and _is_joined(call, tracer, facts, get_current_span(context)):
+                return
+            links = None if origin is None else link_to(origin)
+            # What differs from call to call is added at the end, if the span is recorded at all.
+            span = tracer.start_span(facts.span_name, context, attributes=facts.attributes, links=links)
+            name_call(call, span.get_span_context())
+            is_recorded = span.__class__ is not NonRecordingSpan and span.is_recording()
+            token = enter(below(span, context))
+            # Of a span that is sampled out, all that matters is how to leave it.
+            call.observed = RootSpan(tracer, span, facts, token) if is_recorded else token
         except Exception as error:
             self._swallow(error)
 
     def call_ended(self, call: Call) -> None:
         """Write down how the call ended, and close its span."""
-        held = call.observed
-        root = held if type(held) is RootSpan else None
+        held, found = call.observed, self._global_meters
+        if held.__class__ is not RootSpan and self._instruments is None and (found is None or found.look() is None):
+            if held is not None:  # nobody wants to know how it ended
+                call.observed = None
+                leave(held)
+            return
+        root = held if held.__class__ is RootSpan else None
         try:
             instruments = self._meters()
-            if instruments is None and root is None:
-                return
             result = None if call.result is UNFILLED else call.result
             outcome: Outcome = "failed" if result is None else outcome_of(result)
             error = code_of(None if result is None else result.error_type) if outcome in ERRORS else None
@@ -256,8 +269,9 @@ class OtelObserver:
         if type(root) is not RootSpan or self._detail != "stages":
             return
         try:
-            below = set_span_in_context(root.span)  # not below the attempt, which is still current in the step `result`
-            span = root.tracer.start_span(names.STAGE_SPANS[name], below, start_time=int(started * 1e9))
+            # Not below the attempt, which is still current in the step `result`.
+            context = below(root.span, current())
+            span = root.tracer.start_span(names.STAGE_SPANS[name], context, start_time=int(started * 1e9))
             halt = sys.exception()
             failure = halt.failure if isinstance(halt, Halt) else None
             if failure is not None:  # told from a `finally` while the refusal is on its way
@@ -271,29 +285,7 @@ class OtelObserver:
         except Exception as error:
             self._swallow(error)
 
-    def _open(self, call: Call, tracer: Tracer, origin: Any) -> None:
-        facts = self._facts_of(call.tool)
-        context = get_current()
-        current = get_current_span(context)
-        if (
-            current is not INVALID_SPAN
-            and call.purpose == "primary"
-            and current.is_recording()
-            and is_host(current, call)
-        ):
-            enrich(current, facts.attributes | call_attributes(call))
-            name_call(call, current.get_span_context())
-            call.observed = RootSpan(tracer, current, facts, None)
-            return
-        links = link_to(origin) if type(origin) is Origin else None
-        # What differs from call to call is added at the end, if the span is recorded at all.
-        span = tracer.start_span(facts.span_name, context, attributes=facts.attributes, links=links)
-        name_call(call, span.get_span_context())
-        token = attach(set_span_in_context(span, context))
-        # Of a span that is sampled out, all that matters is how to leave it.
-        call.observed = RootSpan(tracer, span, facts, token) if span.is_recording() else token
-
-    def _leave(self, held: RootSpan | Token[Context]) -> None:
+    def _leave(self, held: Any) -> None:
         if not isinstance(held, RootSpan):
             leave(held)
             return
@@ -336,15 +328,19 @@ class OtelObserver:
             span.set_status(STATUS[outcome])
 
     def _meters(self) -> Instruments | None:
-        instruments = self._instruments
-        if instruments is None:
-            provider = self._find_meters()
-            if provider is None:
-                return None
-            instruments = self._instruments = instruments_of(provider)
-            if self._watcher is not None:
-                instruments.watchers.add(self._watcher)
-        return None if instruments.is_silent else instruments
+        """Answer the instruments; None while there is no provider, and if it does nothing."""
+        found = self._global_meters
+        provider = None if found is None else found.get()
+        if provider is not None:
+            self._measure_with(provider)
+        return self._instruments
+
+    def _measure_with(self, provider: MeterProvider) -> None:
+        instruments = instruments_of(provider)
+        if self._watcher is not None:
+            instruments.watchers.add(self._watcher)
+        self._instruments = None if instruments.is_silent else instruments
+        self._global_meters = None  # nothing is left to be found
 
     def _facts_of(self, tool: Tool | None) -> Facts:
         if tool is None:
@@ -360,6 +356,16 @@ class OtelObserver:
         self.faults += 1
         if self.faults == 1:
             _log.debug("telemetry failed and is left out: %s", type(error).__name__)
+
+
+def _is_joined(call: Call, tracer: Tracer, facts: Facts, host: Span) -> bool:
+    """Take the current span for the call's own, if the host has opened it for the very call, and answer whether it has."""
+    if not (host.is_recording() and is_host(host, call)):
+        return False
+    enrich(host, facts.attributes | call_attributes(call))
+    name_call(call, host.get_span_context())
+    call.observed = RootSpan(tracer, host, facts, None)
+    return True
 
 
 def _word(word: str) -> str:

@@ -13,7 +13,7 @@ from opentelemetry.context import Context, attach, get_current
 from opentelemetry.trace import get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from fcguard.telemetry.spans import leave
+from fcguard.telemetry.current import leave
 
 __all__ = ["context_from", "continued", "with_headers", "with_meta"]
 

@@ -8,6 +8,8 @@ version of the API has none, the public way is taken.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from opentelemetry import metrics, trace
@@ -22,6 +24,11 @@ __all__ = ["GlobalMeters", "GlobalTracer", "is_silent", "tracer_of"]
 _ABSENT: Final = object()
 
 
+def _look(variables: dict[str, Any], name: str, setting: str) -> Callable[[], Any]:
+    """Answer how to see whether there can be a provider; one that the environment names is set when it is asked for."""
+    return partial(variables.get, name, _ABSENT) if setting not in os.environ else lambda: _ABSENT
+
+
 def tracer_of(provider: TracerProvider) -> Tracer | None:
     """Answer fcguard's tracer of a provider; None if that provider does nothing."""
     tracer = provider.get_tracer(SCOPE, schema_url=SCHEMA_URL)
@@ -33,14 +40,16 @@ class GlobalTracer:
 
     Args:
         api: the module `opentelemetry.trace`, or something like it.
+
+    Attributes:
+        look: answers None while it is certain that there is no provider, at the cost of one look-up.
     """
 
-    __slots__ = ("_api", "_found", "_named", "_tracer", "_variables")
+    __slots__ = ("_api", "_found", "_tracer", "look")
 
     def __init__(self, api: Any = trace) -> None:
         self._api = api
-        self._variables: dict[str, Any] = vars(api)
-        self._named = OTEL_PYTHON_TRACER_PROVIDER in os.environ
+        self.look = _look(vars(api), "_TRACER_PROVIDER", OTEL_PYTHON_TRACER_PROVIDER)
         self._found = False
         self._tracer: Tracer | None = None
 
@@ -48,7 +57,7 @@ class GlobalTracer:
         """Answer the tracer; None while there is no provider, or if it does nothing."""
         if self._found:
             return self._tracer
-        if self._variables.get("_TRACER_PROVIDER", _ABSENT) is None and not self._named:
+        if self.look() is None:
             return None
         provider = self._api.get_tracer_provider()
         if isinstance(provider, ProxyTracerProvider):
@@ -67,21 +76,23 @@ class GlobalMeters:
 
     Args:
         api: the module `opentelemetry.metrics`, or something like it.
+
+    Attributes:
+        look: answers None while it is certain that there is no provider, at the cost of one look-up.
     """
 
-    __slots__ = ("_api", "_found", "_named", "_variables")
+    __slots__ = ("_api", "_found", "look")
 
     def __init__(self, api: Any = metrics) -> None:
         self._api = api
-        self._variables: dict[str, Any] = vars(getattr(api, "_internal", api))
-        self._named = OTEL_PYTHON_METER_PROVIDER in os.environ
+        self.look = _look(vars(getattr(api, "_internal", api)), "_METER_PROVIDER", OTEL_PYTHON_METER_PROVIDER)
         self._found: MeterProvider | None = None
 
     def get(self) -> MeterProvider | None:
         """Answer the provider; None while there is none."""
         if self._found is not None:
             return self._found
-        if self._variables.get("_METER_PROVIDER", _ABSENT) is None and not self._named:
+        if self.look() is None:
             return None
         provider: MeterProvider = self._api.get_meter_provider()
         if type(provider).__name__ == "_ProxyMeterProvider":

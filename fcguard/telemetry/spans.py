@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextvars import Token
 from typing import TYPE_CHECKING, Any, Final
 
-from opentelemetry.context import Context, attach
-from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, TraceFlags, Tracer, set_span_in_context
+from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, TraceFlags, Tracer
 
 from fcguard.model.call import UNFILLED
 from fcguard.telemetry import semconv as names
+from fcguard.telemetry.current import below, current, enter, leave
 from fcguard.telemetry.metrics import Cell
 from fcguard.telemetry.observer import Origin
 from fcguard.telemetry.outcome import layer_of, word_of
@@ -30,7 +29,6 @@ __all__ = [
     "call_attributes",
     "enrich",
     "is_host",
-    "leave",
     "link_to",
     "name_call",
 ]
@@ -89,7 +87,7 @@ class OpenSpan:
 
     def __init__(self, span: Span, required: tuple[str, str]) -> None:
         self.span, self.required = span, required
-        self.token: Token[Context] = attach(set_span_in_context(span))
+        self.token = enter(below(span, current()))
 
     def close(self, *, is_forgotten: bool = False) -> None:
         """Leave the context and end the span."""
@@ -109,7 +107,7 @@ class RootSpan:
 
     __slots__ = ("children", "facts", "span", "token", "tracer")
 
-    def __init__(self, tracer: Tracer, span: Span, facts: Facts, token: Token[Context] | None) -> None:
+    def __init__(self, tracer: Tracer, span: Span, facts: Facts, token: Any) -> None:
         self.tracer, self.span, self.facts, self.token = tracer, span, facts, token
         self.children: list[OpenSpan] = []
 
@@ -134,15 +132,6 @@ class RootSpan:
                 self.span.end()
 
 
-def leave(token: Token[Context]) -> None:
-    """Go back to the context that was current before."""
-    # Not `detach()`: it logs a stack trace when a coroutine is closed from another context, which is harmless here.
-    try:  # noqa: SIM105 - contextlib.suppress costs more than the rest
-        token.var.reset(token)
-    except (ValueError, RuntimeError):
-        pass
-
-
 def call_attributes(call: Call) -> dict[str, Any]:
     """Answer what a call's span says of the call itself, whatever comes of it."""
     attributes: dict[str, Any] = {names.REQUEST_ID: call.request_id, names.PURPOSE: call.purpose}
@@ -153,9 +142,11 @@ def call_attributes(call: Call) -> dict[str, Any]:
 
 
 def name_call(call: Call, context: SpanContext) -> None:
-    """Put trace and span id on the call."""
-    if context.is_valid:
-        call.trace_id, call.span_id = f"{context.trace_id:032x}", f"{context.span_id:016x}"
+    """Put trace and span id on the call, if they are valid."""
+    trace_id, span_id = context.trace_id, context.span_id
+    if trace_id and span_id:
+        # What OpenTelemetry formats with `032x` and `016x`, in less than half the time.
+        call.trace_id, call.span_id = trace_id.to_bytes(16).hex(), span_id.to_bytes(8).hex()
 
 
 def is_host(span: Span, call: Call) -> bool:
@@ -175,8 +166,10 @@ def enrich(span: Span, attributes: dict[str, Any]) -> None:
     span.set_attributes({key: value for key, value in attributes.items() if key not in known})
 
 
-def link_to(origin: Origin) -> list[Link] | None:
-    """Answer a link to an earlier part of the call; None if its ids are none."""
+def link_to(origin: Any) -> list[Link] | None:
+    """Answer a link to an earlier part of the call; None if it is no `Origin`, or its ids are none."""
+    if not isinstance(origin, Origin):
+        return None
     try:
         context = SpanContext(int(origin.trace_id, 16), int(origin.span_id, 16), True, TraceFlags(TraceFlags.SAMPLED))
     except ValueError:

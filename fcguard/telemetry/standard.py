@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from logging import DEBUG, INFO
 from typing import TYPE_CHECKING
 
 from fcguard.model.call import UNFILLED
-from fcguard.telemetry.log import LogObserver, is_quiet
+from fcguard.telemetry.log import ENABLED, LogObserver, is_quiet
 from fcguard.telemetry.otel import OtelObserver
 
 if TYPE_CHECKING:
@@ -52,20 +53,29 @@ class StandardObserver:
     @property
     def wants_stages(self) -> bool:
         """Whether one of them wants the stages."""
-        return self._has_stages or (not is_quiet(DEBUG) and self.log.wants_stages)
+        if self._has_stages:
+            return True
+        return (
+            (ENABLED.get(DEBUG, True) or "structlog" in sys.modules) and not is_quiet(DEBUG) and self.log.wants_stages
+        )
 
     def call_ended(self, call: Call) -> None:
         """Write the line, then close the span."""
         # In most processes nobody wants to hear of a success, and that is soon known.
-        if call.failure is not None or call.result is UNFILLED or not is_quiet(INFO):
+        if (
+            call.failure is not None
+            or call.result is UNFILLED
+            or ((ENABLED.get(INFO, True) or "structlog" in sys.modules) and not is_quiet(INFO))
+        ):
             self.log.call_ended(call)
         self.otel.call_ended(call)
 
     def attempt_ended(self, call: Call, attempt: Attempt) -> None:
         """Write the line, then close the span."""
-        if not is_quiet(DEBUG):
+        if (ENABLED.get(DEBUG, True) or "structlog" in sys.modules) and not is_quiet(DEBUG):
             self.log.attempt_ended(call, attempt)
-        self.otel.attempt_ended(call, attempt)
+        if attempt.observed is not None:
+            self.otel.attempt_ended(call, attempt)
 
     def recovery_ended(self, call: Call, action: str, outcome: str) -> None:
         """Write the line, then close the span."""

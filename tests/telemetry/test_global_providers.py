@@ -77,7 +77,7 @@ def test_meter_provider_may_come_later(recorded: Recorded, variables: dict[str, 
 def test_observer_counts_from_the_moment_there_is_a_provider(recorded: Recorded) -> None:
     observer = OtelObserver()
     api = SimpleNamespace(_METER_PROVIDER=None, get_meter_provider=lambda: api._METER_PROVIDER)
-    observer._find_meters = GlobalMeters(api).get
+    observer._global_meters = GlobalMeters(api)
     observer.watch_unresolved(lambda: 5)
     observer.evidence_written(1.0)
     driver = Driver(observer)
