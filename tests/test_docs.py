@@ -17,10 +17,12 @@ from types import ModuleType
 import pytest
 
 import fcguard
+from fcguard.constraints import constraints_markdown
 from fcguard.model.failure import TAXONOMY, NextAction
 from fcguard.model.result import ENVELOPE_FIELDS
 from fcguard.model.tool import ToolOptions
 from fcguard.recovery.table import DEFAULT_TABLE
+from fcguard.rules import rules_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -28,6 +30,7 @@ PAGES = sorted(DOCS.glob("**/*.md"))
 RUN_ELSEWHERE = {
     "adapters.md": "tests/adapters/test_adapters_page.py",
     "evaluation.md": "tests/evaluation/test_evaluation_docs.py",
+    "constraints.md": "tests/constraints/test_constraints_docs.py",
     "rules.md": "tests/rules/test_rules_docs.py",
 }
 """Pages whose code the tests of their own part run."""
@@ -219,9 +222,14 @@ def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Pat
 
 def write_tables() -> None:
     """Put the generated tables into their pages."""
-    page = DOCS / "recovery.md"
-    text = page.read_text(encoding="utf-8")
-    page.write_text(text.replace(section("recovery.md", "recovery"), recovery_table()), encoding="utf-8")
+    for name, page, table in (
+        ("recovery", "recovery.md", recovery_table),
+        ("rules", "rules.md", rules_markdown),
+        ("constraints", "constraints.md", constraints_markdown),
+    ):
+        before, begin, rest = (DOCS / page).read_text(encoding="utf-8").partition(f"<!-- {name}:begin -->\n")
+        _, end, after = rest.partition(f"<!-- {name}:end -->")
+        (DOCS / page).write_text(f"{before}{begin}{table()}{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

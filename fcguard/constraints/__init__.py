@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fcguard.constraints.schedule import Between, Cron, Daily
     from fcguard.constraints.sqlite_state import SQLiteState
     from fcguard.constraints.state import MemoryState, SharedState
+    from fcguard.constraints.table import ConstraintRow, constraints_markdown, constraints_table
     from fcguard.constraints.window import QuietWindow
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Concurrency",
     "ConflictsWith",
     "Constraint",
+    "ConstraintRow",
     "Cron",
     "Daily",
     "DependencyHealth",
@@ -49,6 +51,8 @@ __all__ = [
     "TaskBudget",
     "TaskHistory",
     "constraint_name",
+    "constraints_markdown",
+    "constraints_table",
     "is_tool_failure",
     "task_budget",
     "task_history",
@@ -71,6 +75,7 @@ __getattr__, __dir__ = lazy_exports(
         "fcguard.constraints.schedule": ("Between", "Cron", "Daily"),
         "fcguard.constraints.sqlite_state": ("SQLiteState",),
         "fcguard.constraints.state": ("MemoryState", "SharedState"),
+        "fcguard.constraints.table": ("ConstraintRow", "constraints_markdown", "constraints_table"),
         "fcguard.constraints.window": ("QuietWindow",),
     },
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fcguard.model.failure import TAXONOMY, ErrorType
+from fcguard.model.failure import ErrorType
 from fcguard.rules import (
     allowed,
     base,
@@ -25,6 +24,7 @@ from fcguard.rules import (
     task_policy,
 )
 from fcguard.rules.host_rule import hosts
+from fcguard.tables import codes_with_actions, render_codes, summary_of, written_options
 
 __all__ = ["RuleRow", "rules_markdown", "rules_table"]
 
@@ -83,7 +83,7 @@ _ROWS: Final[tuple[tuple[Callable[..., Any], tuple[Any, ...], str], ...]] = (
 def rules_table() -> tuple[RuleRow, ...]:
     """Answer every shipped rule with its options, error types and next actions."""
     return tuple(
-        RuleRow(rule.__name__, _options(rule), _summary(rule), tuple(_codes(codes)), extra)
+        RuleRow(rule.__name__, _options(rule), summary_of(rule), tuple(codes_with_actions(codes)), extra)
         for rule, codes, extra in _ROWS
     )
 
@@ -94,46 +94,11 @@ def rules_markdown() -> str:
     for row in rules_table():
         call = f"`{row.name}({row.options})`" if row.options else f"`{row.name}`"
         extra = f" *(extra `{row.extra}`)*" if row.extra else ""
-        codes = "<br>".join(f"{_code(code)} → {action}" for code, action in row.codes)
         summary = row.summary.replace("|", "\\|")
-        lines.append(f"| {call} | {summary}{extra} | {codes} |")
+        lines.append(f"| {call} | {summary}{extra} | {render_codes(row.codes)} |")
     return "\n".join(lines) + "\n"
 
 
-def _code(code: str) -> str:
-    return f"`{code}`" if code.isupper() else code
-
-
 def _options(rule: Callable[..., Any]) -> str:
-    parameters = list(inspect.signature(rule).parameters.values())
-    if [parameter.name for parameter in parameters] == ["call"]:
-        return ""
-    shown: list[str] = []
-    keyword_only = False
-    for parameter in parameters:
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not keyword_only:
-            keyword_only = True
-            if not any(item.startswith("*") for item in shown):
-                shown.append("*")
-        star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else ""
-        default = "" if parameter.default is inspect.Parameter.empty else f"={_default(parameter.default)}"
-        shown.append(f"{star}{parameter.name}{default}")
-    return ", ".join(shown)
-
-
-def _default(value: Any) -> str:
-    if isinstance(value, ErrorType):
-        return repr(str(value))
-    return repr(value) if isinstance(value, str | int | float | tuple | None) and len(repr(value)) <= 40 else "..."
-
-
-def _summary(rule: Callable[..., Any]) -> str:
-    return (inspect.getdoc(rule) or "").partition("\n\n")[0].replace("\n", " ")
-
-
-def _codes(codes: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
-    for code in codes:
-        if isinstance(code, ErrorType):
-            yield str(code), str(TAXONOMY[code][1])
-        else:
-            yield str(code[0]), str(code[1])
+    options = written_options(rule)
+    return "" if options == "call" else options
