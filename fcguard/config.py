@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, KeysView, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -237,12 +237,9 @@ class Toolbox:
         self._is_in_use = True
         self.is_settled = not self._missing
 
-    def names(self) -> tuple[str, ...]:
-        """Answer the names of all tools."""
-        return tuple(self._by_name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._by_name
+    def names(self) -> KeysView[str]:
+        """Answer the names of all tools, and of those that are registered later."""
+        return self._by_name.keys()
 
     def get(self, name: str) -> Prepared | None:
         """Look a tool up by its exact name."""

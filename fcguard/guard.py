@@ -310,7 +310,7 @@ class Guard(Declaring, Recovering):
             context: instead of the running task's.
         """
         now = self._context(context)
-        result = self.run(source.propose(now, self.allowed(now)), context=context)
+        result = self.run(source.propose(now, self._offered(now)), context=context)
         tell(source, result)
         return result
 
@@ -322,7 +322,7 @@ class Guard(Declaring, Recovering):
             raise UsageError(
                 f"{type(source).__name__} has no apropose(context, tools); use guard.step(...) or an async source"
             )
-        result = await self.arun(await propose(now, self.allowed(now)), context=context)
+        result = await self.arun(await propose(now, self._offered(now)), context=context)
         tell(source, result)
         return result
 
@@ -367,7 +367,9 @@ class Guard(Declaring, Recovering):
 
     def allowed(self, context: TaskContext | None = None) -> tuple[Tool, ...]:
         """Answer the tools that a context (default: the running task's) allows; methods need an instance and are left out."""
-        now = self._context(context)
+        return self._offered(self._context(context))
+
+    def _offered(self, now: TaskContext) -> tuple[Tool, ...]:
         if not self._tools.is_settled:
             self._tools.settle()
         offered = (prepared.tool for prepared in self._tools if not prepared.takes_receiver)

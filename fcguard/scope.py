@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from secrets import token_hex
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from fcguard.config import Toolbox
 from fcguard.errors import ConfigurationError, SchemaError, TaskError, UnmatchedNameWarning
@@ -24,6 +25,8 @@ from fcguard.rules.globs import is_glob, matches
 __all__ = [
     "RunningTasks", "TaskNames", "TaskScope", "check_context", "is_offered", "make_context", "narrowed", "next_step", "said", "tell",
 ]  # fmt: skip
+
+_MOST_JUDGED: Final = 1000
 
 
 def make_context(
@@ -103,7 +106,7 @@ class TaskNames:
         ConfigurationError: `unregistered` is no set of texts.
     """
 
-    __slots__ = ("_excused", "_told", "tools")
+    __slots__ = ("_checked", "_excused", "_judged", "tools")
 
     def __init__(self, tools: Toolbox, unregistered: Iterable[str]) -> None:
         if isinstance(unregistered, str):
@@ -117,7 +120,8 @@ class TaskNames:
         except TypeError:
             raise ConfigurationError(f"unregistered={unregistered!r} must be a set of texts") from None
         self.tools = tools
-        self._told: set[str] = set()
+        self._judged: set[str] = set()
+        self._checked: TaskContext | None = None
 
     def check(self, context: TaskContext) -> None:
         """Refuse exact names that no tool has, and warn of globs that match none (once each).
@@ -128,21 +132,26 @@ class TaskNames:
         Raises:
             TaskError: a name is of no tool.
         """
+        if context is self._checked:  # calls that are given one context come here each time; and tools never leave
+            return
+        known = self.tools.names()
         for option, entries in (("allow", context.tools.allow), ("forbid", context.goal.forbidden_actions)):
             for entry in entries or ():
-                if entry not in self.tools and not matches(entry, self._excused):
-                    self._tell(option, entry)
+                if entry not in known and entry not in self._judged and not matches(entry, self._excused):
+                    self._judge(option, entry, known)
+        self._checked = context
 
-    def _tell(self, option: str, entry: str) -> None:
-        known = self.tools.names()
+    def _judge(self, option: str, entry: str, known: Collection[str]) -> None:
         way_out = f"if it is meant all the same, say Guard(unregistered={{{entry!r}}})"
         if not is_glob(entry):
             close = difflib.get_close_matches(entry, known, n=1, cutoff=0.6)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known[:20]) or 'none'};"
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(list(known)[:20]) or 'none'};"
             raise TaskError(f"the task's {option} names {entry!r}, which no tool of the guard has; {hint} {way_out}")
-        if entry in self._told or any(matches(name, frozenset((entry,))) for name in known):
+        if len(self._judged) >= _MOST_JUDGED:
+            self._judged.clear()
+        self._judged.add(entry)
+        if any(fnmatchcase(name, entry) for name in tuple(known)):
             return
-        self._told.add(entry)
         warnings.warn(
             f"the task's {option} holds {entry!r}, which matches no tool of the guard; {way_out}",
             UnmatchedNameWarning,
@@ -181,7 +190,9 @@ def _both(inner: frozenset[str] | None, outer: frozenset[str] | None, names: Ite
     if inner is None or outer is None:
         return outer if inner is None else inner
     kept = inner & outer
-    candidates = {entry for entry in inner | outer if not is_glob(entry)}.union(names)
+    candidates = {entry for entry in inner ^ outer if not is_glob(entry)}
+    if any(map(is_glob, inner - kept)) and any(map(is_glob, outer - kept)):  # what two globs share, only names can tell
+        candidates.update(names)
     kept |= {name for name in candidates if matches(name, inner) and matches(name, outer) and not matches(name, kept)}
     return kept
 

@@ -201,3 +201,27 @@ def test_narrowing_again_changes_nothing_and_order_does_not_count(inner: TaskCon
         assert admits(made, name) == admits(other, name)
         allow = made.tools.allow
         assert allow is None or admits(made, name) == any(fnmatchcase(name, entry) for entry in allow)
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "kept"),
+    [
+        ({"query_order", "drop_table"}, {"query_order", "create_order"}, {"query_order"}),
+        ({"query_*"}, {"query_order", "create_order"}, {"query_order"}),
+        ({"query_order", "create_order"}, {"query_*"}, {"query_order"}),
+        ({"query_*"}, {"query_*", "create_*"}, {"query_*"}),
+    ],
+)
+def test_a_task_in_a_task_does_not_look_through_all_tools_unless_two_globs_meet(
+    inner: set[str], outer: set[str], kept: set[str]
+) -> None:
+    def unasked() -> Any:
+        raise AssertionError("looked")
+        yield
+
+    def allowing(names: set[str]) -> TaskContext:
+        return TaskContext(task_id="t", tools=Tools(allow=frozenset(names)))
+
+    assert narrowed(allowing(inner), allowing(outer), unasked()).tools.allow == kept
+    with pytest.raises(AssertionError, match="looked"):
+        narrowed(allowing({"*_order"}), allowing({"query_*"}), unasked())

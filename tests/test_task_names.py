@@ -165,6 +165,27 @@ def test_a_task_may_name_the_tools_of_another_guard_if_its_guard_says_so(tmp_pat
             assert shipping.call("recall").error_type == "TOOL_NOT_ALLOWED"
 
 
+def test_a_model_is_asked_for_a_step_in_the_task_of_another_guard(tmp_path: Path) -> None:
+    class Source:
+        offered: list[str] | None = None
+
+        def propose(self, context: TaskContext, tools: Any) -> Intent:
+            self.offered = [tool.name for tool in tools]
+            return Intent("recall", {})
+
+        async def apropose(self, context: TaskContext, tools: Any) -> Intent:
+            return self.propose(context, tools)
+
+    orders, shipping = (Guard(store=MemoryStore(), evidence_dir=tmp_path) for _ in range(2))
+    put(orders, "query_order", "ship")
+    put(shipping, "recall")
+    for step in (shipping.step, lambda source: asyncio.run(shipping.astep(source))):
+        source = Source()
+        with orders.task("look", allow={"query_order"}):
+            assert step(source).error_type == "TOOL_NOT_ALLOWED"
+        assert source.offered == []
+
+
 @pytest.mark.parametrize("value", ["drop_*", 5, [5], [[]]])
 def test_what_is_no_set_of_names_is_refused(value: Any) -> None:
     with pytest.raises(ConfigurationError, match="unregistered"):
