@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from fcguard.model.call import Attempt, Call, NotEntered
 from fcguard.model.failure import TAXONOMY, EffectState, ErrorType, Failure, FailureClass, Violation
@@ -31,7 +31,7 @@ def judge_error(
     error = attempt.error
     assert error is not None, "judge_error is for attempts that raised"
     if issubclass(type(error), NotEntered):  # `isinstance` would ask the exception itself
-        never = Classified(error.error_type, "not_sent", str(error), "the function was never entered")
+        never = Classified(cast(NotEntered, error).error_type, "not_sent", str(error), "the function was never entered")
         return _failure(call, attempt, never, type(error.__cause__ or error).__name__)
     own = _ask(call, error, classifiers, strict)
     found = own if own is not None else classify_exception(error, now=now)
