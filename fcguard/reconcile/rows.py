@@ -38,7 +38,7 @@ def done_with(row: StoredCall, call: Call, witness: Witness) -> Recovered:
     """Answer the report's row of a call that was taken through the steps."""
     result, state = call.result, call.ledger_state
     did: Deed
-    if "taken_over" in call.flags or result.error_type == "CONFLICT":
+    if "taken_over" in call.flags:
         did = "taken_over"
     elif state in OPEN_STATES and state is not CallState.PARKED:
         did = "deferred" if call.due_at is not None else "unrecorded"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fcguard.model.failure import ErrorType
 from fcguard.model.states import CallState
 from fcguard.stores.base import Event, Move
 from fcguard.testing.store_contract import ask
@@ -111,6 +112,19 @@ def test_whoever_is_overtaken_on_the_way_sends_nothing(world: World) -> None:
     call = world.recover_one(world.guard(idempotency_key=True))
     assert (call.did, len(world.sent)) == ("taken_over", 1)
     assert world.state(request_id) == "PARKED"
+
+
+def test_a_conflict_that_the_server_reports_is_no_other_worker(world: World) -> None:
+    """A person has to look at it; if it passed for taken over, nobody would."""
+    options: dict[str, Any] = {"effect": "idempotent_write", "confirm": None}
+    request_id = world.crash(applied=False, **options)
+
+    def send(**sent: Any) -> None:
+        raise KeyError("the seat is taken")
+
+    found = world.recover(world.guard(send, classifiers=(lambda error, call: ErrorType.CONFLICT,), **options))
+    (call,) = found.unresolved
+    assert (call.did, call.state, world.state(request_id)) == ("parked", "PARKED", "PARKED")
 
 
 def test_a_call_that_others_take_while_it_is_waited_for_is_theirs(world: World) -> None:
