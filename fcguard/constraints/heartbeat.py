@@ -33,13 +33,18 @@ class Heartbeat:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begin, unless it runs; to be called after something was taken that has to be renewed."""
+        """Begin, unless it runs; to be called after something was taken that has to be renewed.
+
+        Raises:
+            RuntimeError: the machine has no thread for it.
+        """
         if self._pid != os.getpid():  # threads do not survive a fork, and the lock may have been held
             self._lock, self._thread, self._pid = new_lock(), None, os.getpid()
         with self._lock:
             if self._thread is None:
-                self._thread = Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                thread = Thread(target=self._run, name=self._name, daemon=True)
+                thread.start()
+                self._thread = thread  # only now: one that could not start is tried again
 
     def _run(self) -> None:
         while True:

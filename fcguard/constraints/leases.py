@@ -53,6 +53,10 @@ class Leases:
 
         Returns:
             The member; None if all are leased.
+
+        Raises:
+            StoreUnavailable: the state cannot be reached.
+            RuntimeError: the machine has no thread to renew the lease with; it was given back.
         """
         is_shared = self._state.is_shared
         at, until = now, _NEVER
@@ -86,7 +90,7 @@ class Leases:
         if member is not None:
             self._held[call.request_id] = key, member
             if is_shared:
-                self._heart.start()
+                self._renew_from_now(call)
         return member
 
     def settle(self, call: Call, attempt: Attempt | None) -> None:
@@ -129,6 +133,13 @@ class Leases:
             pools.setdefault(key, {})[member] = holder
         for key, members in pools.items():
             self._lost.update(holder for holder in self._extend(key, members) if holder in self._held)
+
+    def _renew_from_now(self, call: Call) -> None:
+        try:
+            self._heart.start()
+        except BaseException:  # a lease that nobody renews could be given to somebody else while the call runs
+            self.settle(call, None)
+            raise
 
     def _extend(self, key: str, members: dict[str, str]) -> list[str]:
         until = self._wall() + self._seconds

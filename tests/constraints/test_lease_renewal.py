@@ -150,6 +150,21 @@ def test_a_beat_that_fails_is_not_the_last() -> None:
     over.set()
 
 
+def test_a_lease_that_no_thread_can_renew_is_given_back(two: Two, monkeypatch: Any) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    call = build_call()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start"):
+            two.first.admit(call, 0)
+    assert not two.first._leases._holds_any()
+    assert two.second.admit(build_call(), 0) is None, "it is free again"
+    two.now += 61
+    assert two.first.admit(call, 0) is None and two.first._leases._heart._thread.is_alive()
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_renews_its_own_leases_and_not_its_parents() -> None:
     pool = ResourcePool("qa", ["a", "b"], state=SharedInMemory(), lease_seconds=60)
