@@ -102,6 +102,6 @@ def change_text(stored: str | bytes | None, change: Change[T]) -> tuple[str | by
     """
     value = None if stored is None else json.loads(stored)
     new, answer = change(value)
-    if new is value:
+    if new == value:  # also one that was written anew: a refusal by an open circuit must not cost a write
         return stored, answer
     return None if new is None else json.dumps(new), answer

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 
 from fcguard.constraints import CircuitBreaker, MemoryState, SharedState
 from fcguard.constraints.circuit import Circuit
+from fcguard.constraints.state import change_text
 from tests.constraints.backends import close, open_state
 from tests.constraints.breaker_model import OPTIONS, STEPS, follow, lose_probes
-from tests.constraints.conftest import build_attempt
+from tests.constraints.conftest import build_attempt, build_call
 
 Answers = list[dict[str, Any]]
 
@@ -65,6 +66,41 @@ def test_four_workers_open_it_together_and_probe_it_together(
     assert snapshot(state).state == "half_open", "two probes have to pass"
     assert probing[1].release()["success"]
     assert [worker.call("save")["error_type"] for worker in workers] == [None] * 4
+
+
+class TextState:
+    """Keeps text, as databases do, and counts what is written."""
+
+    is_shared = True
+
+    def __init__(self) -> None:
+        self.texts: dict[str, Any] = {}
+        self.writes = 0
+
+    def change(self, key: str, change: Any) -> Any:
+        stored = self.texts.get(key)
+        text, answer = change_text(stored, change)
+        if text is not stored:
+            self.texts[key], self.writes = text, self.writes + 1
+        return answer
+
+
+def test_whoever_is_refused_writes_nothing() -> None:
+    """Workers knock at an open circuit as often as they like: the database must not pay for it."""
+    state, now = TextState(), [1000.0]
+    breaker = CircuitBreaker("orders", minimum_calls=1, open_seconds=30, state=state, wall=lambda: now[0])
+    call = build_call()
+    assert breaker.admit(call, 0) is None and state.writes == 0
+    breaker.settle(call, build_attempt(call, error_type="TIMEOUT"), 0)
+    assert (breaker.snapshot(0).state, state.writes) == ("open", 1)
+    assert all(breaker.admit(build_call(), 0) is not None for _ in range(10))
+    now[0] += 31
+    assert breaker.admit(call, 0) is None
+    assert (breaker.snapshot(0).state, state.writes) == ("half_open", 2)
+    assert all(breaker.admit(build_call(), 0) is not None for _ in range(10))
+    other = build_call()
+    breaker.settle(other, build_attempt(other), 0)
+    assert (breaker.snapshot(0).probes, state.writes) == (1, 2), "it was sent before, and is no probe"
 
 
 def test_a_worker_that_is_killed_while_it_probes_does_not_stick(
