@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from fcguard.constraints.circuit import Circuit, CircuitSnapshot
 from fcguard.constraints.options import check_count, check_rate, check_seconds
@@ -13,8 +13,6 @@ from fcguard.model.call import Attempt, Call
 from fcguard.model.failure import ErrorType, FailureClass, Violation, class_of
 
 __all__ = ["CircuitBreaker", "CircuitSnapshot", "is_tool_failure"]
-
-T = TypeVar("T")
 
 _COUNTED: Final = frozenset({FailureClass.AVAILABILITY, FailureClass.UNCERTAIN, FailureClass.TOOL})
 _MOST_CIRCUITS: Final = 10_000

@@ -9,7 +9,7 @@ from time import monotonic, sleep
 from typing import Any, Final, LiteralString, TypeAlias, TypeVar
 
 from fcguard.constraints.options import check_seconds
-from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, new_lock
+from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, held, new_lock
 from fcguard.errors import ConfigurationError, MissingExtraError, StoreClosed, StoreUnavailable
 
 try:
@@ -97,7 +97,7 @@ class PostgresState:
             self._after_fork()
         until, pause = monotonic() + self._timeout, 0.0
         while monotonic() < until:
-            with self._lock:
+            with held(self._lock, until - monotonic(), "state in PostgreSQL"):
                 done, answer = self._try(key, change)
             if done:
                 return answer

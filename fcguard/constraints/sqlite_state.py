@@ -10,7 +10,7 @@ from time import monotonic, sleep
 from typing import Final, TypeVar
 
 from fcguard.constraints.options import check_seconds
-from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, new_lock, wall_clock
+from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, held, new_lock, wall_clock
 from fcguard.errors import StoreClosed, StoreUnavailable
 
 __all__ = ["SQLiteState"]
@@ -32,7 +32,7 @@ class SQLiteState:
 
     Args:
         path: the file; made, readable by its owner only, if there is none. Its directory must exist.
-        timeout: longest wait in seconds for another process.
+        timeout: longest wait in seconds for another process; threads that wait for each other wait twice that at most.
         ttl_seconds: values that nobody changed for so long are forgotten now and then; longer than every window and task.
 
     Raises:
@@ -59,7 +59,7 @@ class SQLiteState:
         """
         if self._pid != os.getpid():
             self._after_fork()
-        with self._lock:
+        with held(self._lock, self._timeout, f"state file {str(self.path)!r}"):
             connection = self._connection
             if connection is None:
                 raise StoreClosed(f"state file {str(self.path)!r} was closed")
@@ -79,7 +79,7 @@ class SQLiteState:
                 connection.close()
 
     def _change(self, connection: sqlite3.Connection, key: str, change: Change[T]) -> T:
-        # Many changes change nothing, such as a look at a closed circuit; those only read, and wait for nobody.
+        # Many changes change nothing, such as a look at a closed circuit; those only read, and wait for no other process.
         stored = _read(connection, key)
         text, answer = change_text(stored, change)
         if text == stored:

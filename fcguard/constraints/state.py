@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 from time import time
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+
+from fcguard.errors import StoreUnavailable
 
 __all__ = [
     "PRUNE_EVERY",
@@ -15,6 +18,7 @@ __all__ = [
     "MemoryState",
     "SharedState",
     "change_text",
+    "held",
     "new_lock",
     "state_key",
     "wall_clock",
@@ -88,6 +92,26 @@ class MemoryState:
 def state_key(kind: str, name: str, key: Any) -> str:
     """Answer the key of a constraint's value: its kind, its name, and what the user counts apart by."""
     return f"{kind}:{name}" if key is None else f"{kind}:{name}:{key!r}"
+
+
+@contextmanager
+def held(lock: Lock, seconds: float, state: str) -> Iterator[None]:
+    """Hold the lock of a connection that threads share; where its database does not answer, they must not wait one after another.
+
+    Args:
+        lock: the lock.
+        seconds: longest wait.
+        state: what the message calls the state.
+
+    Raises:
+        StoreUnavailable: another thread held it for longer.
+    """
+    if not lock.acquire(timeout=max(0.0, seconds)):
+        raise StoreUnavailable(f"{state}: other threads of this process have been waiting for it for too long already")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def change_text(stored: str | bytes | None, change: Change[T]) -> tuple[str | bytes | None, T]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,26 @@ def test_a_locked_file_refuses_and_works_again(tmp_path: Path) -> None:
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable, match="locked"):
         state.change("n", add(1))
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert state.change("n", add(1)) == 1
+    state.close()
+
+
+def test_threads_do_not_wait_one_after_another_for_a_file_that_is_held(tmp_path: Path) -> None:
+    state, waited = SQLiteState(tmp_path / "s.db", timeout=0.5), []
+    holder = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+
+    def wait(_: int) -> None:
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            state.change("n", add(1))
+        waited.append(time.monotonic() - began)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(wait, range(16)))
+    assert len(waited) == 16 and max(waited) < 4.0, "one after another, the last one would wait eight seconds"
     holder.execute("ROLLBACK")
     holder.close()
     assert state.change("n", add(1)) == 1
