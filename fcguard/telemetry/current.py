@@ -14,9 +14,9 @@ from typing import Any
 from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import INVALID_SPAN, Span, set_span_in_context
 
-__all__ = ["below", "current", "enter", "leave"]
+__all__ = ["SPAN_KEY", "below", "current", "enter", "leave"]
 
-(_SPAN_KEY,) = set_span_in_context(INVALID_SPAN, Context())
+(SPAN_KEY,) = set_span_in_context(INVALID_SPAN, Context())
 """Under which key a context holds its span."""
 
 
@@ -32,7 +32,7 @@ def _ways(
 
 def below(span: Span, context: Context) -> Context:
     """Answer a context like another one, with a span as the current one: `set_span_in_context` in half the time."""
-    return Context({**context, _SPAN_KEY: span})
+    return Context({**context, SPAN_KEY: span})
 
 
 def leave(token: Any) -> None:

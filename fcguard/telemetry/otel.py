@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, Span, Tracer, get_current_span
 
 from fcguard.errors import ConfigurationError
@@ -14,7 +15,7 @@ from fcguard.model.call import UNFILLED
 from fcguard.model.failure import Halt
 from fcguard.telemetry import semconv as names
 from fcguard.telemetry.content import Capture, Content, capture_mode
-from fcguard.telemetry.current import below, current, enter, leave
+from fcguard.telemetry.current import SPAN_KEY, below, current, enter, leave
 from fcguard.telemetry.metrics import Instruments, Watcher, instruments_of
 from fcguard.telemetry.outcome import ERRORS, Outcome, code_of, layer_of, outcome_of, word_of
 from fcguard.telemetry.providers import GlobalMeters, GlobalTracer, tracer_of
@@ -165,7 +166,7 @@ class OtelObserver:
             span = tracer.start_span(facts.span_name, context, attributes=facts.attributes, links=links)
             name_call(call, span.get_span_context())
             is_recorded = span.__class__ is not NonRecordingSpan and span.is_recording()
-            token = enter(below(span, context))
+            token = enter(Context({**context, SPAN_KEY: span}))  # `below` in line: most calls are sampled out
             # Of a span that is sampled out, all that matters is how to leave it.
             call.observed = RootSpan(tracer, span, facts, token) if is_recorded else token
         except Exception as error:
@@ -177,7 +178,10 @@ class OtelObserver:
         if held.__class__ is not RootSpan and self._instruments is None and (found is None or found.look() is None):
             if held is not None:  # nobody wants to know how it ended
                 call.observed = None
-                leave(held)
+                try:  # `leave` in line
+                    held.var.reset(held)
+                except Exception:
+                    leave(held)
             return
         root = held if held.__class__ is RootSpan else None
         try:

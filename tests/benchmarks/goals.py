@@ -43,6 +43,10 @@ _IN_FLIGHT = "fcguard, 10,000 in flight, 10 ms tool"
 _GOALS: tuple[tuple[str, str, float, bool, Find], ...] = (
     ("a governed call, sync", "x validate_call", 12, False, _x(MEMORY, "sync")),
     ("a governed call, async", "x validate_call", 12, False, _x(MEMORY)),
+    ("telemetry without a provider, sync", "x no telemetry", 1.2, False, _of("x_silent", "telemetry, no p", "sync")),
+    ("telemetry without a provider, async", "x no telemetry", 1.2, False, _of("x_silent", "telemetry, no p")),
+    ("telemetry, sampled out, sync", "x no telemetry", 1.4, False, _of("x_silent", "telemetry, sampled out", "sync")),
+    ("telemetry, sampled out, async", "x no telemetry", 1.4, False, _of("x_silent", "telemetry, sampled out")),
     ("P1 full async call, sampled out", "x validate_call", 8, False, _x(_FULL)),
     ("P1 nested tool", "x validate_call", 4.5, False, _x(f"{MEMORY}, nested tool")),
     ("P2 full async call, recorded, JSON line", "x validate_call", 11, False, _x(_SEEN)),

@@ -27,7 +27,7 @@ from tests.benchmarks.goals import goal_lines
 from tests.benchmarks.harness import Bench, Row, machine, print_rows, print_table
 from tests.benchmarks.peers import PEERS, Skipped, peer_cases
 from tests.benchmarks.scale import CHILDREN, MANY, in_child, in_flight, registered_cases, waiting_tool
-from tests.benchmarks.scenarios import VALIDATE, governed_cases
+from tests.benchmarks.scenarios import VALIDATE, governed_cases, telemetry_cases
 from tests.benchmarks.tools import GOOD
 from tests.benchmarks.where import step_rows
 
@@ -47,6 +47,16 @@ async def _interleaved(options: argparse.Namespace) -> tuple[list[Row], list[Ski
                 for case in found:
                     bench.add(case)
             return await bench.run(), skipped
+
+
+async def _telemetry(options: argparse.Namespace) -> list[Row]:
+    """Time calls that differ in their telemetry alone, with `x_silent`: how many times a call without any they cost."""
+    bench = Bench(3 * options.rounds, 15.0 if options.quick else math.inf, warm=0.0 if options.smoke else 0.5)
+    with ExitStack() as guards:
+        for colour in COLOURS:
+            for case in await telemetry_cases(colour, guards):
+                bench.add(case)
+        return [{**row, "x_silent": row.pop("x_validate_call")} for row in await bench.run()]
 
 
 async def _many_tools(options: argparse.Namespace) -> list[Row]:
@@ -87,9 +97,13 @@ def _say(text: str) -> None:
 
 
 async def _measure(options: argparse.Namespace) -> list[Row]:
+    watched = await _telemetry(options)  # first: what the others load would be asked whether it listens, at every call
     rows, skipped = await _interleaved(options)
+    for row in watched:
+        row["x_validate_call"] = round(row["us"] / _unit(rows, row["colour"]), 3)
     for line in dict.fromkeys(f"skipped {one.name}{one.where}: {one.why}" for one in skipped):
         _say(line)
+    rows += watched
     rows += await _many_tools(options)
     rows += await _many_calls(options, _unit(rows, "async"))
     if options.smoke:
@@ -115,9 +129,11 @@ def _show(rows: list[Row]) -> None:
                 row.get("version", ""),
             ]
             for row in rows
-            if row["colour"] == colour and "batches" in row
+            if row["colour"] == colour and "batches" in row and "x_silent" not in row
         ]
         print_table(f"One {colour} call", ["path", "us", "x", "best us", "quiet", "version"], body)
+    body = [[row["name"], row["colour"], row["us"], row["x_silent"]] for row in rows if "x_silent" in row]
+    print_table("Telemetry of one call", ["path", "colour", "us", "x without telemetry"], body)
     body = [
         [row["name"], row["calls_per_second"], row["processor_us"]]
         for row in rows

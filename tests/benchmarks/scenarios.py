@@ -17,21 +17,35 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
 
 from fcguard import Guard, MemoryStore, SQLiteStore, Violation
 from fcguard.arguments import ArgumentSchema
 from fcguard.constraints import AttemptBudget, CallBudget, CircuitBreaker, Concurrency, RateLimit
 from fcguard.rules import allowed_values, not_too_broad
+from fcguard.telemetry.observer import SilentObserver
 from tests.benchmarks.harness import Case, finished
 from tests.benchmarks.tools import BAD, GOOD, NESTED, Shipment, ShipmentModel, flat_tool, nested_tool, runs
 
-__all__ = ["COMMIT", "MEMORY", "SQLITE", "VALIDATE", "governed_cases"]
+__all__ = ["COMMIT", "MEMORY", "SILENT", "SQLITE", "VALIDATE", "WATCHED", "governed_cases", "telemetry_cases"]
 
 MEMORY = "fcguard (memory ledger)"
 SQLITE = "fcguard (SQLite ledger)"
 VALIDATE = "pydantic.validate_call"
 COMMIT = "one bare SQLite insert and commit"
+SILENT = "fcguard without telemetry (SilentObserver)"
+WATCHED: dict[str, Callable[[], dict[str, Any]]] = {
+    SILENT: lambda: {"observer": SilentObserver()},
+    "telemetry, no provider": dict,
+    "telemetry, sampled out": lambda: _tracing(is_recorded=False),
+    "telemetry, sampled out by ratio": lambda: {
+        "tracer_provider": TracerProvider(sampler=ParentBased(TraceIdRatioBased(0.0)), shutdown_on_exit=False)
+    },
+    "telemetry, sampled out, with counters": lambda: _tracing(is_recorded=False) | _counting(),
+    "telemetry, recorded, one span a call": lambda: _tracing(is_recorded=True) | {"span_detail": "call"},
+    "telemetry, recorded": lambda: _tracing(is_recorded=True),
+}
+"""What a guard with the memory ledger is told of telemetry, each beside the one that has none at all."""
 
 
 def _small(call: Any) -> Violation | None:
@@ -138,7 +152,15 @@ class Scenarios:
         is_awaited = self.colour == "async" or calls > 1
         self.cases.append(Case(name, self.colour, run, reference, is_awaited, calls, around))
 
-    def governed(self, name: str, *, store: Any = None, options: dict[str, Any] | None = None, **guard: Any) -> Guard:
+    def governed(
+        self,
+        name: str,
+        *,
+        store: Any = None,
+        options: dict[str, Any] | None = None,
+        reference: str = VALIDATE,
+        **guard: Any,
+    ) -> Guard:
         """Add the call of the flat tool of a new guard, and answer the guard."""
         made = Guard(store=store if store is not None else MemoryStore(), **guard)
         self._stack.callback(made.close)
@@ -147,7 +169,7 @@ class Scenarios:
         around: Callable[[], AbstractContextManager[Any]] = partial(made.task, "refunds") if is_write else nullcontext
         if name.endswith("JSON log line"):
             around = json_lines
-        self.add(name, lambda: tool(**GOOD), around=around)
+        self.add(name, lambda: tool(**GOOD), reference=reference, around=around)
         if isinstance(store, SQLiteStore) and self.colour == "async":
             self.add(f"{name}, 100 in flight", lambda: _together(tool, 100), calls=100, around=around)
         return made
@@ -219,17 +241,29 @@ def _committing(path: Path) -> Callable[[], Any]:
     return lambda: connection.execute("INSERT INTO record VALUES (?)", (record,))
 
 
+async def telemetry_cases(colour: str, stack: ExitStack) -> list[Case]:
+    """Make the cases of a colour that differ in their telemetry alone, each compared with none at all."""
+    scenarios = Scenarios(colour, Path(), stack)
+    for name, options in WATCHED.items():
+        scenarios.governed(name, reference=SILENT, **options())
+    return await _checked(scenarios)
+
+
 async def governed_cases(colour: str, directory: Path, stack: ExitStack) -> list[Case]:
     """Make the cases of a colour, each checked to run the tool once (or to refuse the call) before it is timed."""
     scenarios = Scenarios(colour, directory, stack)
     scenarios.memory_cases()
     scenarios.watched_cases()
     scenarios.durable_cases()
+    return await _checked(scenarios)
+
+
+async def _checked(scenarios: Scenarios) -> list[Case]:
     for case in scenarios.cases:
         before = runs[0]
         with case.around():
             await finished(case.run())
         expected = 0 if "refusal" in case.name or "alone" in case.name or case.name == COMMIT else case.calls
         if runs[0] - before != expected:
-            raise RuntimeError(f"{case.name} ({colour}) ran the tool {runs[0] - before} times, not {expected}")
+            raise RuntimeError(f"{case.name} ({case.colour}) ran the tool {runs[0] - before} times, not {expected}")
     return scenarios.cases

@@ -51,6 +51,21 @@ def test_each_ledger_is_measured_in_both_colours_beside_the_bare_call(
     }
 
 
+def test_telemetry_is_measured_beside_none_at_all(measured: subprocess.CompletedProcess[str]) -> None:
+    rows = [row for row in json.loads(measured.stdout) if "x_silent" in row]
+    assert {row["name"].removeprefix("telemetry, ") for row in rows if row["colour"] == "sync"} == {
+        "fcguard without telemetry (SilentObserver)",
+        "no provider",
+        "sampled out",
+        "sampled out by ratio",
+        "sampled out, with counters",
+        "recorded, one span a call",
+        "recorded",
+    }
+    assert all(row["reference"] == "fcguard without telemetry (SilentObserver)" for row in rows)
+    assert {row["colour"] for row in rows if row["name"] == row["reference"]} == {"sync", "async"}
+
+
 def test_every_peer_is_either_measured_or_said_to_be_skipped(measured: subprocess.CompletedProcess[str]) -> None:
     names = [row["name"] for row in json.loads(measured.stdout)]
     for peer in ("pydantic-ai", "crewai"):
