@@ -11,6 +11,7 @@ from typing import Any, Final, LiteralString, TypeAlias, TypeVar
 from fcguard.constraints.options import check_seconds
 from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, held, new_lock
 from fcguard.errors import ConfigurationError, MissingExtraError, StoreClosed, StoreUnavailable
+from fcguard.postgres_connection import connect
 
 try:
     import psycopg
@@ -53,7 +54,8 @@ class PostgresState:
     Args:
         url: `postgresql://user@host/database`.
         schema: schema of the table; the default is that of the ledger.
-        timeout: longest wait in seconds for connecting, for each statement, and for others who change the same value.
+        timeout: longest wait in seconds for connecting (two at least), for each statement, and for others who change the same
+            value. A connection on which no answer comes is given up a second after it.
         ttl_seconds: values that nobody changed for so long are forgotten now and then; longer than every window and task.
         durable: whether a change waits until the server has it on the disk, which leases need. False is faster by that wait, and
             a crash of the server may lose the newest changes: enough for circuits, rates and counts.
@@ -153,13 +155,7 @@ class PostgresState:
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            connection = psycopg.connect(
-                self._url,
-                autocommit=True,
-                application_name="fcguard",
-                connect_timeout=max(2, int(self._timeout)),
-                tcp_user_timeout=int(self._timeout * 1000),
-            )
+            connection = connect(self._url, self._timeout)
             try:
                 self._prepare(connection)
             except BaseException:
@@ -170,7 +166,7 @@ class PostgresState:
 
     def _prepare(self, connection: Connection) -> None:
         settings = {
-            "statement_timeout": str(int(self._timeout * 1000)),
+            "statement_timeout": str(max(1, int(self._timeout * 1000))),  # 0 would mean: for ever
             "default_transaction_isolation": "read committed",
         }
         if not self._durable:

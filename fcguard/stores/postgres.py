@@ -27,7 +27,8 @@ class PostgresStore(SqlStore):
         url: `postgresql://user@host/database`.
         schema: schema of the tables.
         pool_size: most connections for reading; writing has one more.
-        timeout: seconds for connecting, for a statement, and for finding out what became of a broken commit.
+        timeout: seconds for connecting (two at least), for a statement, and for finding out what became of a broken commit. A
+            connection on which no answer comes is given up a second after it.
         lease: seconds for which a call belongs to the process that moved it; renewed at a third of it while the call is open.
         spool: directory on this machine for outcomes that could not be written; default: `.fcguard/spool-` and a digest of
             the URL, in the current directory.

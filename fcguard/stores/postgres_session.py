@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 
 from fcguard.errors import StoreError, StoreUnavailable
+from fcguard.postgres_connection import connect
 from fcguard.stores import postgres_owners, postgres_rows
 from fcguard.stores.base import Answer, CallQuery, Command, Gap, Head, StoredCall, StoredEvent
 from fcguard.stores.batch import Batch
@@ -269,7 +270,7 @@ class PostgresSession(Session[Connection]):
     def _writable(self) -> Connection:
         connection = self._connection
         if connection is None or connection.closed:
-            connection = psycopg.connect(self._options.url, **self._connection_options())
+            connection = connect(self._options.url, self._options.timeout)
             try:
                 check(connection, self._name, allow_lost_commits=self._options.allow_lost_commits)
                 self._configure(connection)
@@ -287,22 +288,16 @@ class PostgresSession(Session[Connection]):
                 connection.close()
 
     def _reader(self) -> Connection:
-        connection = psycopg.connect(self._options.url, **self._connection_options())
-        self._configure(connection)
+        connection = connect(self._options.url, self._options.timeout)
+        try:
+            self._configure(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
-    def _connection_options(self) -> dict[str, Any]:
-        milliseconds = int(self._options.timeout * 1000)
-        return {
-            "autocommit": True,
-            "application_name": "fcguard",
-            "connect_timeout": max(2, int(self._options.timeout)),
-            "tcp_user_timeout": milliseconds,
-            "keepalives_idle": 10,
-        }
-
     def _configure(self, connection: Connection) -> None:
-        milliseconds = str(int(self._options.timeout * 1000))
+        milliseconds = str(max(1, int(self._options.timeout * 1000)))  # 0 would mean: for ever
         connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self._options.schema)))
         for setting in ("statement_timeout", "idle_in_transaction_session_timeout"):
             connection.execute("SELECT set_config(%s, %s, false)", (setting, milliseconds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ psycopg = pytest.importorskip("psycopg")
 
 from fcguard.constraints.postgres_state import PostgresState  # noqa: E402
 from fcguard.stores.postgres import PostgresStore  # noqa: E402
+from tests.stores.proxy import Proxy  # noqa: E402
 
 
 def add(stored: Any) -> Any:
@@ -175,6 +177,23 @@ def test_a_stuck_statement_ends_at_the_timeout(make: Any, admin: Any, schema: st
         with pytest.raises(StoreUnavailable, match="timeout"):
             state.change("n", add)
     assert state.change("n", add) == 2
+
+
+def test_a_server_that_says_nothing_is_not_waited_for(make: Any, postgres_server: Any) -> None:
+    proxy = Proxy(postgres_server.port)
+    state = make(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres", timeout=0.3)
+    assert state.change("n", add) == 1
+    proxy.watch = lambda data: "silent"
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="timeout|no answer"):
+        state.change("n", add)
+    assert time.monotonic() - began < 30
+    proxy.watch = lambda data: "heard" if b"UPDATE" in data else None
+    with pytest.raises(StoreUnavailable, match="no answer from the server within 1.3 s"):
+        state.change("n", add)
+    proxy.watch = lambda data: None
+    assert state.change("n", read) in (1, 2), "nobody knows whether that one was made"
+    proxy.close()
 
 
 @pytest.mark.parametrize(

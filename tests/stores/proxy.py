@@ -15,7 +15,8 @@ class Proxy:
     Attributes:
         port: where it listens on 127.0.0.1.
         watch: asked with the bytes of every message to the server: None passes it on; `before` drops the connection
-            instead of passing it on; `after` passes it on and drops the connection before the answer comes back.
+            instead of passing it on; `after` passes it on and drops the connection before the answer comes back; `silent` and
+            `heard` do the same, but keep the connection and never pass anything on again.
         is_down: whether new connections are refused.
     """
 
@@ -57,8 +58,10 @@ class Proxy:
                     if not data:
                         return
                     order = self.watch(data) if source is client else None
-                    if order != "before":
+                    if order not in ("before", "silent"):
                         (server if source is client else client).sendall(data)
                     if order is not None:
                         self.dropped += 1
+                        while order in ("silent", "heard") and client.recv(65536):
+                            pass
                         return

@@ -1,0 +1,75 @@
+"""Connections to PostgreSQL on which every wait ends, also if the server, or what lies between, has stopped answering."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from time import monotonic
+from typing import Any, Final
+
+from fcguard.errors import MissingExtraError
+
+try:
+    import psycopg
+except ImportError as error:  # pragma: no cover - the tests install it
+    raise MissingExtraError("psycopg", "postgres") from error
+
+__all__ = ["BoundedConnection", "connect"]
+
+_GRACE_SECONDS: Final = 1.0
+"""How much longer than a statement may take its answer is waited for, so that a server that can say so ends it itself."""
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """A connection that gives itself up when an answer does not come.
+
+    `statement_timeout` is kept by the server, and `tcp_user_timeout` by what acknowledges its packets: neither ends the wait for a
+    server that is stopped, or for a proxy that holds the line and says nothing.
+
+    Attributes:
+        answer_seconds: longest wait for the answer to a statement; a connection that waited in vain is closed.
+    """
+
+    answer_seconds: float = float("inf")
+
+    def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
+        """Wait for what psycopg does on the connection.
+
+        Raises:
+            psycopg.OperationalError: the answer did not come in time.
+        """
+        return super().wait(self._bounded(gen), *args, **options)
+
+    def _bounded(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        until = monotonic() + self.answer_seconds
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and monotonic() >= until:  # psycopg looks up ten times a second though nothing has come
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"no answer from the server within {self.answer_seconds:g} s")
+                wanted = gen.send(ready)
+        except StopIteration as stop:
+            return stop.value
+
+
+def connect(url: str, timeout: float) -> BoundedConnection:
+    """Open a connection that commits each statement by itself.
+
+    Args:
+        url: `postgresql://user@host/database`.
+        timeout: seconds for connecting (two at least), and for a statement; the caller tells the server the latter.
+
+    Raises:
+        psycopg.Error: the server cannot be reached, or refuses.
+    """
+    connection = BoundedConnection.connect(
+        url,
+        autocommit=True,
+        application_name="fcguard",
+        connect_timeout=max(2, int(timeout)),
+        tcp_user_timeout=max(1, int(timeout * 1000)),
+        keepalives_idle=10,
+    )
+    connection.answer_seconds = timeout + _GRACE_SECONDS
+    return connection
