@@ -228,11 +228,10 @@ async def close_call(call: Call, state: CallState, record: Callable[[], dict[str
             await _commit_otherwise(call, enter, error, store, io)
         return
     result = record()
-    event = Event(
-        "outcome" if state is not CallState.PARKED else "parked",
-        now,
-        {**ending_of(call, {"request_id": call.request_id}), "result": result},
-    )
+    body = {**ending_of(call, {"request_id": call.request_id}), "result": result}
+    if call.is_resumed and call.span_id is not None:  # the opening names the span of the first part
+        body |= {"trace_id": call.trace_id, "span_id": call.span_id}
+    event = Event("outcome" if state is not CallState.PARKED else "parked", now, body)
     move = Move(
         call.request_id,
         call.ledger_version,
