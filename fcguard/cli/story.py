@@ -121,7 +121,15 @@ def _later(bodies: Sequence[tuple[StoredEvent, Mapping[str, Any]]]) -> dict[str,
         ],
         "confirmations": [item for _, body in bodies for item in body.get("confirmations", ())],
         "late": [{"at": event.at, **_without_id(body)} for event, body in bodies if event.kind == "late"],
-        "resolution": next((_without_id(body, "result") for event, body in bodies if event.kind == "resolved"), None),
+        "later_traces": [
+            {"at": event.at, "trace_id": body["trace_id"], "span_id": body["span_id"]}
+            for event, body in bodies[1:]
+            if "span_id" in body
+        ],
+        "resolution": next(
+            (_without_id(body, "result", "trace_id", "span_id") for event, body in bodies if event.kind == "resolved"),
+            None,
+        ),
     }
 
 
@@ -175,6 +183,8 @@ def render_story(story: Mapping[str, Any]) -> str:
     _add(lines, "made", f"{when(story['made_at'])} UTC, changed {when(story['changed_at'])} UTC")
     _add(lines, "purpose", None if story["purpose"] == "primary" else f"{story['purpose']} for {story['parent_id']}")
     _add(lines, "trace", story["trace_id"] and f"{story['trace_id']}, span {story['span_id']}")
+    for later in story["later_traces"]:
+        _add(lines, "later trace", f"{later['trace_id']}, span {later['span_id']}, {when(later['at'])}")
     for name, value in story["context"].items():
         _add(lines, name.replace("_", " "), ", ".join(map(str, value)) if isinstance(value, list) else value)
     _add(lines, "asked for", story["asked"])

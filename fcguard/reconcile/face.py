@@ -159,9 +159,8 @@ async def _advance(config: Config, io: IO, request_id: str) -> ToolResult[Any]:
 
 
 async def _resolve(config: Config, io: IO, request_id: str, applied: bool, by: str, reason: str) -> ToolResult[Any]:
-    store = recoverable(config.store)
-    io, witness = await witness_of(store, io)
-    return await resolve_call(store, io, witness, request_id, applied=applied, by=by, reason=reason)
+    io, witness = await witness_of(recoverable(config.store), io)
+    return await resolve_call(config, io, witness, request_id, applied=applied, by=by, reason=reason)
 
 
 class Reconciler:

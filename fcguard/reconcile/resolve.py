@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from fcguard.config import Config
 from fcguard.errors import StoreError, UsageError
 from fcguard.io import IO
+from fcguard.model.call import Call
+from fcguard.model.context import TaskContext
 from fcguard.model.evidence import Evidence
 from fcguard.model.failure import ErrorType, Failure, FailureClass, NextAction
+from fcguard.model.intent import Intent
 from fcguard.model.result import ENVELOPE_FIELDS, ToolResult
 from fcguard.model.secrets import PLAIN_REDACTOR
 from fcguard.model.states import OPEN_STATES, CallState
+from fcguard.model.tool import Tool
+from fcguard.reconcile.history import origin_of
 from fcguard.reconcile.takeover import Witness, take_over
 from fcguard.stores.base import Accepted, Event, Move, Store, StoredCall
 
@@ -81,33 +87,64 @@ def _fields(row: StoredCall, failure: Failure | None) -> dict[str, Any]:
 
 
 async def resolve_call(
-    store: Store, io: IO, witness: Witness, request_id: str, *, applied: bool, by: str, reason: str
+    config: Config, io: IO, witness: Witness, request_id: str, *, applied: bool, by: str, reason: str
 ) -> ToolResult[Any]:
-    """Close an open call as a person decides; see `Guard.resolve`."""
+    """Close an open call as a person decides; see `Guard.resolve`. It is traced as a later part of the call."""
     if not by.strip() or not reason.strip():
         raise UsageError("resolve needs by= and reason=: who decides, and how they know")
+    store, observer = config.store, config.observer
     row = await io.call(find_call, store, request_id)
     row = await _parked(row, store, io, witness)
-    result = _decided(row, applied=applied, by=by, reason=reason)
+    call = _later_part(row, config)
+    call.observed = await io.call(origin_of, store, request_id)
+    observer.call_started(call)
+    try:
+        result = _decided(row, applied=applied, by=by, reason=reason)
+        if call.trace_id is not None:
+            result = replace(result, trace_id=call.trace_id)
+        await _close(
+            row, call, result, {"applied": applied, "by": by, "reason": PLAIN_REDACTOR.text(reason)}, store, io
+        )
+        call.result = result
+    finally:
+        observer.call_ended(call)
+    return result
+
+
+async def _close(
+    row: StoredCall, call: Call, result: ToolResult[Any], decision: dict[str, Any], store: Store, io: IO
+) -> None:
     published = result.model_dump(mode="json")
-    event = Event(
-        "resolved",
-        io.now(),
-        {
-            "request_id": request_id,
-            "applied": applied,
-            "by": by,
-            "reason": PLAIN_REDACTOR.text(reason),
-            "result": published,
-        },
-    )
-    state = CallState.SUCCEEDED if applied else CallState.FAILED
-    answer = await io.commit(store, Move(request_id, row.version, state, row.attempt, event, published))
+    body = {"request_id": call.request_id, **decision, "result": published}
+    if call.span_id is not None:
+        body |= {"trace_id": call.trace_id, "span_id": call.span_id}
+    state = CallState.SUCCEEDED if result.success else CallState.FAILED
+    event = Event("resolved", io.now(), body)
+    answer = await io.commit(store, Move(call.request_id, row.version, state, row.attempt, event, published))
     if not isinstance(answer, Accepted):
         raise StoreError(
-            f"{request_id!r} was moved by somebody else while it was resolved (now {answer.state}); look at it again"
+            f"{call.request_id!r} was moved by somebody else while it was resolved (now {answer.state}); look at it again"
         )
-    return result
+
+
+def _later_part(row: StoredCall, config: Config) -> Call:
+    """Answer the call as far as telemetry wants to know it; the guard need not have its tool."""
+    identity = row.identity
+    call = Call(identity.request_id, Intent(identity.tool), identity.purpose, None, None)  # type: ignore[arg-type]
+    prepared = config.tools.get(identity.tool)
+    if prepared is not None and prepared.tool.version == identity.tool_version:
+        call.tool = prepared.tool
+    else:
+        call.tool = Tool(
+            name=identity.tool, parameters={}, fn=_elsewhere, version=identity.tool_version, effect=identity.effect
+        )
+    call.context = TaskContext(task_id="" if identity.task_id == "-" else identity.task_id)
+    call.step, call.is_resumed = identity.step, True
+    return call
+
+
+def _elsewhere(**_: Any) -> None:
+    """Stand for the function of a tool that only another process has."""
 
 
 async def _parked(row: StoredCall, store: Store, io: IO, witness: Witness) -> StoredCall:

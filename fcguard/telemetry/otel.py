@@ -192,7 +192,8 @@ class OtelObserver:
             facts = self._facts_of(call.tool)
             if instruments is not None and result is not None:
                 _count(instruments, facts, call, result, outcome)
-                if root is None or root.token is not None:  # the host measures its own span
+                # The host measures its own span; a call that is taken up later lasted until then, whatever its tool took.
+                if not call.is_resumed and (root is None or root.token is not None):
                     agent = None if call.context is UNFILLED else call.context.agent
                     instruments.record_duration(result.duration_ms / 1000, facts.name, error, agent)
             if root is not None:
@@ -395,7 +396,10 @@ def _count(instruments: Instruments, facts: Facts, call: Call, result: ToolResul
             layer = layer_of(call, result)
             if layer is not None:
                 instruments.refusals.cell(facts.name, layer)[0] += 1
-        dispatched = _attempts_of(call, result)
+        if call.is_resumed:  # those that another process made were counted there
+            dispatched = sum(not attempt.is_restored for attempt in call.attempts)
+        else:
+            dispatched = _attempts_of(call, result)
         if dispatched:
             attempts = facts.attempts
             if attempts is None:
