@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from fcguard.adapters import wire
-from fcguard.adapters.base import (
-    AsyncGuardLike,
-    Conversation,
-    GuardLike,
-    ResultLike,
-    Turn,
-    never_raising,
-    paired,
-    require_colour,
-    text_for_model,
-)
-from fcguard.errors import ColourError, ConfigurationError, MissingExtraError
-from fcguard.model.context import TaskContext
+from fcguard.adapters.base import AsyncGuardLike, GuardLike, ResultLike, Turn, never_raising, paired, text_for_model
+from fcguard.adapters.source import ModelSource, answered, own_options
+from fcguard.errors import MissingExtraError
 from fcguard.model.intent import Intent
 from fcguard.model.schemas import ToolLike, definitions
 
@@ -129,8 +118,7 @@ def answer(
     """
     turn = read(message, max_tokens=max_tokens)
     results = guard.run_turn(turn.intents, **options)
-    before = turn.assistant_messages() if with_assistant else []
-    return [*before, *write(turn, results, max_chars=max_chars)]
+    return answered(turn, results, write, max_chars=max_chars, with_assistant=with_assistant)
 
 
 async def aanswer(
@@ -145,8 +133,7 @@ async def aanswer(
     """Run every tool call of a message through the guard, in async code; see `answer`."""
     turn = read(message, max_tokens=max_tokens)
     results = await guard.arun_turn(turn.intents, **options)
-    before = turn.assistant_messages() if with_assistant else []
-    return [*before, *write(turn, results, max_chars=max_chars)]
+    return answered(turn, results, write, max_chars=max_chars, with_assistant=with_assistant)
 
 
 def _read_blocks(message: Any, unread: list[str]) -> tuple[list[Any], list[str]]:
@@ -197,7 +184,7 @@ def _echo_input(value: Any) -> dict[str, Any]:
 _RESERVED: Final = frozenset({"model", "messages", "tools", "max_tokens", "stream"})
 
 
-class AnthropicSource:
+class AnthropicSource(ModelSource):
     """Asks a model behind the Messages API for one call at a time.
 
     One class for both colours: `propose` needs an `Anthropic` client, `apropose` an `AsyncAnthropic` one. Only the
@@ -234,13 +221,9 @@ class AnthropicSource:
         Raises:
             ConfigurationError: `options` holds a field that the source sets itself.
         """
-        self._client, self._model, self._max_tokens = client, model, max_tokens
-        self._options = dict(options or {})
-        clash = sorted(_RESERVED & self._options.keys())
-        if clash:
-            raise ConfigurationError(f"options {clash!r} are set by the source itself; leave them out")
-        self.conversation = Conversation(messages, lambda turn, results: write(turn, results, max_chars=max_chars))
-        self.last_turn: Turn | None = None
+        super().__init__(client, messages, read, write, max_tokens=max_tokens, max_chars=max_chars)
+        self._model = model
+        self._options = own_options(options, _RESERVED)
 
     @classmethod
     def from_env(cls, *, model: str, max_tokens: int, is_async: bool = False, **options: Any) -> AnthropicSource:
@@ -278,42 +261,5 @@ class AnthropicSource:
             )
         return body
 
-    def propose(self, context: TaskContext | None, tools: Sequence[ToolLike]) -> Intent:
-        """Ask the model for the next call; see `IntentSource.propose`.
-
-        Raises:
-            ColourError: the client is async.
-            ConfigurationError: a tool's name is not accepted by the provider.
-            UsageError: the result of the last proposed call was not recorded.
-        """
-        waiting = self.conversation.next()
-        if waiting is not None:
-            return waiting
-        require_colour(self._client, is_async=False)
-        response = self._client.messages.create(**self.request(tools))
-        if inspect.isawaitable(response):
-            if inspect.iscoroutine(response):
-                response.close()
-            raise ColourError("the client is async; use apropose(), or give the source the SDK's sync client")
-        return self._take(response)
-
-    async def apropose(self, context: TaskContext | None, tools: Sequence[ToolLike]) -> Intent:
-        """Ask the model for the next call, in async code; see `propose`."""
-        waiting = self.conversation.next()
-        if waiting is not None:
-            return waiting
-        require_colour(self._client, is_async=True)
-        response = self._client.messages.create(**self.request(tools))
-        return self._take(await response if inspect.isawaitable(response) else response)
-
-    def record(self, result: ResultLike) -> None:
-        """Take the result of the last proposed call, so that the model sees it in the next request.
-
-        Raises:
-            UsageError: no proposed call waits for a result.
-        """
-        self.conversation.record(result)
-
-    def _take(self, response: Any) -> Intent:
-        self.last_turn = read(response, max_tokens=self._max_tokens)
-        return self.conversation.take(self.last_turn)
+    def _send(self, request: Mapping[str, Any]) -> Any:
+        return self._client.messages.create(**request)

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from fcguard.adapters import wire
-from fcguard.adapters.base import (
-    AsyncGuardLike,
-    Conversation,
-    GuardLike,
-    ResultLike,
-    Turn,
-    never_raising,
-    require_colour,
-)
+from fcguard.adapters.base import AsyncGuardLike, GuardLike, ResultLike, Turn, never_raising
 from fcguard.adapters.openai_chat import read_chat, write_chat
 from fcguard.adapters.openai_responses import is_response, read_response, write_response
-from fcguard.errors import ColourError, ConfigurationError, MissingExtraError
-from fcguard.model.context import TaskContext
-from fcguard.model.intent import Intent
+from fcguard.adapters.source import ModelSource, answered, own_options
+from fcguard.errors import MissingExtraError
 from fcguard.model.schemas import ToolLike, definitions
 
 __all__ = ["OpenAIChatSource", "aanswer", "answer", "read", "write"]
@@ -90,8 +80,7 @@ def answer(
     """
     turn = read(response, max_tokens=max_tokens)
     results = guard.run_turn(turn.intents, **options)
-    before = turn.assistant_messages() if with_assistant else []
-    return [*before, *write(turn, results, max_chars=max_chars)]
+    return answered(turn, results, write, max_chars=max_chars, with_assistant=with_assistant)
 
 
 async def aanswer(
@@ -106,8 +95,7 @@ async def aanswer(
     """Run every tool call of a response through the guard, in async code; see `answer`."""
     turn = read(response, max_tokens=max_tokens)
     results = await guard.arun_turn(turn.intents, **options)
-    before = turn.assistant_messages() if with_assistant else []
-    return [*before, *write(turn, results, max_chars=max_chars)]
+    return answered(turn, results, write, max_chars=max_chars, with_assistant=with_assistant)
 
 
 _RESERVED: Final = frozenset(
@@ -115,7 +103,7 @@ _RESERVED: Final = frozenset(
 )
 
 
-class OpenAIChatSource:
+class OpenAIChatSource(ModelSource):
     """Asks a model behind the Chat Completions API for one call at a time.
 
     One class for both colours: `propose` needs an `OpenAI` client, `apropose` an `AsyncOpenAI` one. Only the tools that
@@ -157,14 +145,10 @@ class OpenAIChatSource:
         Raises:
             ConfigurationError: `options` holds a field that the source sets itself.
         """
-        self._client, self._model, self._max_tokens, self._limit_field = client, model, max_tokens, limit_field
+        super().__init__(client, messages, read, write, max_tokens=max_tokens, max_chars=max_chars)
+        self._model, self._limit_field = model, limit_field
         self._parallel: dict[str, Any] = {"parallel_tool_calls": False} if forbid_parallel else {}
-        self._options = dict(options or {})
-        clash = sorted(_RESERVED & self._options.keys())
-        if clash:
-            raise ConfigurationError(f"options {clash!r} are set by the source itself; leave them out")
-        self.conversation = Conversation(messages, lambda turn, results: write(turn, results, max_chars=max_chars))
-        self.last_turn: Turn | None = None
+        self._options = own_options(options, _RESERVED)
 
     @classmethod
     def from_env(cls, *, model: str, is_async: bool = False, **options: Any) -> OpenAIChatSource:
@@ -198,42 +182,5 @@ class OpenAIChatSource:
         body.pop("tool_choice", None)  # the API refuses a choice among no tools
         return body
 
-    def propose(self, context: TaskContext | None, tools: Sequence[ToolLike]) -> Intent:
-        """Ask the model for the next call; see `IntentSource.propose`.
-
-        Raises:
-            ColourError: the client is async.
-            ConfigurationError: a tool's name is not accepted by the provider.
-            UsageError: the result of the last proposed call was not recorded.
-        """
-        waiting = self.conversation.next()
-        if waiting is not None:
-            return waiting
-        require_colour(self._client, is_async=False)
-        response = self._client.chat.completions.create(**self.request(tools))
-        if inspect.isawaitable(response):
-            if inspect.iscoroutine(response):
-                response.close()
-            raise ColourError("the client is async; use apropose(), or give the source the SDK's sync client")
-        return self._take(response)
-
-    async def apropose(self, context: TaskContext | None, tools: Sequence[ToolLike]) -> Intent:
-        """Ask the model for the next call, in async code; see `propose`."""
-        waiting = self.conversation.next()
-        if waiting is not None:
-            return waiting
-        require_colour(self._client, is_async=True)
-        response = self._client.chat.completions.create(**self.request(tools))
-        return self._take(await response if inspect.isawaitable(response) else response)
-
-    def record(self, result: ResultLike) -> None:
-        """Take the result of the last proposed call, so that the model sees it in the next request.
-
-        Raises:
-            UsageError: no proposed call waits for a result.
-        """
-        self.conversation.record(result)
-
-    def _take(self, response: Any) -> Intent:
-        self.last_turn = read(response, max_tokens=self._max_tokens)
-        return self.conversation.take(self.last_turn)
+    def _send(self, request: Mapping[str, Any]) -> Any:
+        return self._client.chat.completions.create(**request)
