@@ -15,7 +15,7 @@ from fcguard.cli.output import Exit, print_json, reporting, say
 from fcguard.cli.source import App, Json, StoreUrl, open_guard, store_of
 from fcguard.errors import UsageError
 from fcguard.model.states import TERMINAL_STATES
-from fcguard.stores.audit import audit
+from fcguard.stores.audit import audit, newest, pruned_since
 from fcguard.stores.base import CallQuery
 from fcguard.stores.chain import Verification
 from fcguard.stores.checkpoint import Checkpoint, read_checkpoint, take_checkpoint, write_checkpoint
@@ -41,23 +41,33 @@ def verify_ledger(
             "--public-key", metavar="FILE", help="Accept only checkpoints signed with this Ed25519 key (PEM)."
         ),
     ] = None,
+    unpruned: Annotated[
+        bool,
+        typer.Option("--unpruned", help="Nothing was pruned since the newest checkpoint: what left since is a fault."),
+    ] = False,
     store: StoreUrl = None,
     app: App = None,
     as_json: Json = False,
 ) -> None:
     """Check every hash chain and every row, and name the first record that does not hold. Exit code 1 if one does not.
 
-    A ledger that was cut off, or written anew as a whole, shows only against a checkpoint.
+    A ledger that was cut off, or written anew as a whole, shows only against a checkpoint, and so does what was deleted and
+    declared as pruned.
     """
     with reporting(), open_guard(store, app) as guard:
         checkpoints = [_checkpoint(path, public_key) for path in against or ()]
         if public_key is not None and not checkpoints:
             raise UsageError("--public-key needs --against: it checks the signature of checkpoints")
-        found = audit(store_of(guard), checkpoints)
+        if unpruned and not checkpoints:
+            raise UsageError("--unpruned needs --against: it compares with what a checkpoint knew")
+        ledger = store_of(guard)
+        found = audit(ledger, checkpoints, unpruned=unpruned)
+        last = newest(checkpoints)
+        since = None if last is None else sum(1 + end - first for _, first, end in pruned_since(ledger.gaps(), last))
         if as_json:
-            print_json({**asdict(found), "ok": found.ok})
+            print_json({**asdict(found), "ok": found.ok, "pruned_since": since})
         else:
-            say(_verdict(found, len(checkpoints)))
+            say(_verdict(found, len(checkpoints), since))
     if not found.ok:
         raise typer.Exit(Exit.FINDING)
 
@@ -75,9 +85,10 @@ def _signing() -> Any:
     return signing
 
 
-def _verdict(found: Verification, checkpoints: int) -> str:
+def _verdict(found: Verification, checkpoints: int, since: int | None) -> str:
     against = f", against {checkpoints} checkpoint{'s' * (checkpoints != 1)}" if checkpoints else ""
-    pruned = f", {found.pruned} pruned" if found.pruned else ""
+    newer = f" ({since} since the newest checkpoint)" if since is not None else ""
+    pruned = f", {found.pruned} pruned{newer}" if found.pruned else ""
     read = f"{found.events} events of {found.tasks} tasks{pruned}{against}"
     return f"all hold: {read}" if found.fault is None else f"DOES NOT HOLD: {found.fault}\n{read} read before"
 

@@ -57,7 +57,7 @@ class _Pass:
 async def recover_calls(
     config: Config, io: IO, *, wait: float = 30.0, assume_dead_after: float | None = None, parked: When = "late"
 ) -> Recovery:
-    """Drain the spool, then advance every open call that nobody works on.
+    """Look whether the ledger is whole, drain the spool, then advance every open call that nobody works on.
 
     Args:
         config: tools and collaborators of the guard.
@@ -73,6 +73,7 @@ async def recover_calls(
         UsageError: the store cannot be recovered from.
     """
     store = recoverable(config.store)
+    await io.call(_examine, store)
     found = _Pass(store, parked, await io.call(store.drain))
     until = io.monotonic() + wait
     while True:
@@ -111,6 +112,13 @@ async def _look(row: StoredCall, found: _Pass, witness: Witness, config: Config,
     advanced = (await advance_call(row, witness, config, io)).row
     before = found.rows.get(request_id)  # put off by this very recovery: what counts is how it was found at first
     found.rows[request_id] = advanced if before is None else replace(advanced, found=before.found, owner=before.owner)
+
+
+def _examine(store: RecoverableStore) -> None:
+    """Refuse a damaged ledger: calls that cannot be found in it would be left behind without a word."""
+    examine = getattr(store, "examine", None)
+    if examine is not None:
+        examine(once=True)
 
 
 def _all_open(store: RecoverableStore) -> list[StoredCall]:

@@ -25,6 +25,7 @@ __all__ = [
     "Gap",
     "Head",
     "Identity",
+    "Listed",
     "Move",
     "Note",
     "Open",
@@ -295,8 +296,34 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """What a database finds a call by, as its columns say it. The events say the same, or somebody changed the columns.
+
+    Attributes:
+        request_id, tool: which call.
+        is_entered: whether it was written whole, at its end, and so holds no keys.
+        is_open: whether it is among the open calls.
+        holds_key: whether it keeps others from its idempotency key.
+        idempotency_scope, idempotency_key, effect_key: its keys, as they are compared with those of others.
+    """
+
+    request_id: str
+    tool: str
+    is_entered: bool
+    is_open: bool
+    holds_key: bool
+    idempotency_scope: str | None
+    idempotency_key: str | None
+    effect_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredCall:
-    """The current row of a call."""
+    """The current row of a call.
+
+    Attributes:
+        listed: what it is found by; None where that is not kept apart from the call itself.
+    """
 
     identity: Identity
     state: CallState
@@ -309,6 +336,7 @@ class StoredCall:
     lease_until: float | None = None
     next_at: float | None = None
     settle_until: float | None = None
+    listed: Listed | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from fcguard.errors import StoreError
-from fcguard.stores.base import Head
+from fcguard.stores.base import Gap, Head
 from fcguard.stores.canonical import decode, encode
 
 __all__ = ["Checkpoint", "Signature", "body_to_sign", "read_checkpoint", "take_checkpoint", "write_checkpoint"]
@@ -39,11 +39,13 @@ class Checkpoint:
         at: wall clock in seconds.
         heads: last event of every task.
         signature: None: unsigned.
+        gaps: what had been pruned then, so that what was pruned since can be told; None: not noted.
     """
 
     at: float
     heads: tuple[Head, ...]
     signature: Signature | None = None
+    gaps: tuple[Gap, ...] | None = None
 
 
 class _HasHeads(Protocol):
@@ -51,15 +53,22 @@ class _HasHeads(Protocol):
         """Yield the last event of every task."""
         ...
 
+    def gaps(self) -> Iterable[Gap]:
+        """Yield the ranges of events that were pruned."""
+        ...
+
 
 def take_checkpoint(store: _HasHeads, at: float) -> Checkpoint:
-    """Note how far every chain of a ledger reaches now.
+    """Note how far every chain of a ledger reaches now, and what was pruned of it.
 
     Args:
         store: the ledger.
         at: wall clock in seconds.
     """
-    return Checkpoint(at, tuple(sorted(store.heads(), key=lambda head: head.task_id)))
+    gaps = tuple(
+        sorted(store.gaps(), key=lambda gap: (gap.task_id, gap.first))
+    )  # first: what is pruned later is pruned since
+    return Checkpoint(at, tuple(sorted(store.heads(), key=lambda head: head.task_id)), gaps=gaps)
 
 
 def body_to_sign(checkpoint: Checkpoint) -> bytes:
@@ -93,15 +102,30 @@ def read_checkpoint(data: bytes) -> Checkpoint:
         )
     try:
         heads = tuple(Head(head["task_id"], int(head["seq"]), bytes.fromhex(head["hash"])) for head in fields["heads"])
-        signature = fields.get("signature")
-        return Checkpoint(float(fields["at"]), heads, None if signature is None else Signature(**signature))
+        signature, gaps = fields.get("signature"), fields.get("gaps")
+        return Checkpoint(
+            float(fields["at"]),
+            heads,
+            None if signature is None else Signature(**signature),
+            None if gaps is None else tuple(map(_gap, gaps)),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"the checkpoint is not whole: {type(error).__name__}: {error}") from error
 
 
+def _gap(fields: dict[str, Any]) -> Gap:
+    return Gap(fields["task_id"], int(fields["first"]), int(fields["last"]), bytes.fromhex(fields["hash"]))
+
+
 def _body(checkpoint: Checkpoint) -> dict[str, Any]:
-    return {
+    body: dict[str, Any] = {
         "at": checkpoint.at,
         "format": _FORMAT,
         "heads": [{"hash": head.hash.hex(), "seq": head.seq, "task_id": head.task_id} for head in checkpoint.heads],
     }
+    if checkpoint.gaps is not None:
+        body["gaps"] = [
+            {"first": gap.first, "hash": gap.hash.hex(), "last": gap.last, "task_id": gap.task_id}
+            for gap in checkpoint.gaps
+        ]
+    return body

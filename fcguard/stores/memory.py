@@ -232,6 +232,9 @@ class MemoryStore:
             self._order = kept
         return Pruned(calls, events)
 
+    def examine(self, *, once: bool = False) -> None:
+        """Do nothing: there is no medium that could be damaged."""
+
     def put_blob(self, digest: str, kind: str, body: bytes) -> None:
         """Keep bytes that may have to be erased later under their digest."""
         with self._lock:

@@ -13,7 +13,7 @@ from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import CallQuery, Command, Enter, Gap, Head, Open, StoredCall, StoredEvent
 from fcguard.stores.batch import Batch, Chain, Row
 from fcguard.stores.chain import GENESIS
-from fcguard.stores.payload import identity_in, result_in
+from fcguard.stores.stored_rows import call_of
 
 __all__ = [
     "PostgresView",
@@ -70,7 +70,8 @@ _ROWS: Final = f"SELECT {_ROW} FROM fc_calls c JOIN fc_heads h ON h.task = c.tas
 _LOCK_HEADS: Final = "SELECT task_id, task, seq, hash FROM fc_heads WHERE task_id = ANY(%s) ORDER BY task_id FOR UPDATE"
 _SELECT_CALL: Final = (
     "SELECT o.payload, c.state, c.version, c.attempt, c.created_at, c.updated_at, r.payload, c.owner, c.lease_until, "
-    "c.next_at, c.settle_until FROM fc_calls c JOIN fc_events o ON o.task = c.task AND o.seq = c.first_seq "
+    "c.next_at, c.settle_until, c.request_id, c.tool, c.is_entered, c.is_open, c.holds_key, "
+    "c.idempotency_scope, c.idempotency_key, c.effect_key FROM fc_calls c JOIN fc_events o ON o.task = c.task AND o.seq = c.first_seq "
     "LEFT JOIN fc_events r ON r.task = c.task AND r.seq = c.result_seq"
 )
 _EVENT: Final = "h.task_id, e.seq, e.request_id, e.kind, e.at, e.payload, e.hash"
@@ -252,17 +253,10 @@ def _float(value: float | None) -> float | None:
     return None if value is None else float(value)  # an array holds one type, and a caller may give a whole number
 
 
-def _call(found: Sequence[Any]) -> StoredCall:
-    opening, state, version, attempt, created_at, updated_at, result, *rest = found
-    return StoredCall(
-        identity_in(opening), CallState(state), version, attempt, created_at, updated_at, result_in(result), *rest
-    )  # fmt: skip
-
-
 def read_one(connection: Connection, request_id: str) -> StoredCall | None:
     """Answer the row of a call, or None."""
     found = connection.execute(f"{_SELECT_CALL} WHERE c.request_id = %s".encode(), (request_id,)).fetchone()
-    return None if found is None else _call(found)
+    return None if found is None else call_of(found)
 
 
 def pages_of_calls(run: Run, query: CallQuery) -> Iterator[list[StoredCall]]:
@@ -289,7 +283,7 @@ def pages_of_calls(run: Run, query: CallQuery) -> Iterator[list[StoredCall]]:
         size = _PAGE if left is None else min(left, _PAGE)
         statement = f"{_SELECT_CALL} WHERE {' AND '.join(conditions)} "
         page = [
-            _call(found)
+            call_of(found)
             for found in _fetch(
                 run, statement + "ORDER BY c.request_id DESC LIMIT %s", (before, before, *parameters, size)
             )

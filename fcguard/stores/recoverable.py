@@ -130,6 +130,17 @@ class RecoverableStore(Store, Protocol):
         """Write what is spooled; done at opening too. Nothing is removed from the spool before it is in the ledger."""
         ...
 
+    def examine(self, *, once: bool = False) -> None:
+        """Look whether the medium is whole, before anything is done on the strength of it. A store without files does nothing.
+
+        Args:
+            once: for a recovery: in a few seconds, however large the ledger is, and not again by this opening of it.
+
+        Raises:
+            StoreCorrupt: it is damaged, or records that were acknowledged are missing.
+        """
+        ...
+
     def heads(self) -> Iterator[Head]:
         """Yield the last event of every task."""
         ...

@@ -44,6 +44,7 @@ class Session(ABC, Generic[C]):
         self._spool = spool
         self._is_registered = False
         self._must_drain = True
+        self.is_examined = False
         self._in_flight: set[str] = set()
         self.writer = Writer(self._commit, self._end, name=f"fcguard-ledger-{name}", beat=self.beat, interval=lease / 3)
 
@@ -130,6 +131,13 @@ class Session(ABC, Generic[C]):
     @abstractmethod
     def disconnect(self) -> None:
         """Close every connection."""
+
+    def examine(self, seconds: float | None) -> None:
+        """Look whether the medium is whole, in about so many seconds (None: as long as it takes), where it is no server's task.
+
+        Raises:
+            StoreCorrupt: it is not.
+        """
 
     def before_fork(self) -> None:
         """Make the connections safe for a fork."""

@@ -31,6 +31,8 @@ from fcguard.stores.spool import Spool
 __all__ = ["SqlStore"]
 
 _EVERYTHING = CallQuery()
+_MOST_SECONDS = 5.0
+"""Time that a recovery may take to look whether the ledger is whole, for what grows with the ledger."""
 
 
 class SqlStore(ABC):
@@ -84,6 +86,13 @@ class SqlStore(ABC):
         """Yield calls that match, newest first by request id. Reads in pages; states may be as of different moments."""
         for page in self._open().pages_of_calls(query):
             yield from page
+
+    def examine(self, *, once: bool = False) -> None:
+        """Look whether the medium is whole; see `RecoverableStore.examine`."""
+        session = self._open()
+        if not (once and session.is_examined):
+            session.examine(_MOST_SECONDS if once else None)
+            session.is_examined = True
 
     def heads(self) -> Iterator[Head]:
         """Yield the last event of every task."""

@@ -8,8 +8,11 @@ and the folding at its end, keeps the two apart.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
 
 from fcguard.errors import StoreUnavailable
 from fcguard.stores.patience import Patience
@@ -20,6 +23,10 @@ except ImportError:  # pragma: no cover - Windows: there SQLite's own order must
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["FileLock"]
+
+_MARK: Final = b"fcguard.reached.v1 "
+_MOST: Final = len(_MARK) + 1 + 255 + 4
+"""Bytes of the file that a record can take, with its length before and its checksum behind it."""
 
 
 class FileLock:
@@ -53,6 +60,32 @@ class FileLock:
             yield
         finally:
             fcntl.flock(handle, fcntl.LOCK_UN)
+
+    def note(self, record: bytes) -> None:
+        """Write a short record into the lock's file, for whoever holds the lock later; it is not synced.
+
+        The record may be lost with the machine, or be older than the ledger; it is never newer than what is on the disk.
+        """
+        if self._handle is not None and fcntl is not None:
+            data = b"%s%c%s%s" % (_MARK, len(record), record, zlib.crc32(record).to_bytes(4, "big"))
+            with suppress(
+                OSError
+            ):  # the ledger has taken what it is about; a full disk must not turn that into a failure
+                os.pwrite(self._handle, data, 0)
+
+    def noted(self) -> bytes | None:
+        """Answer the record that was noted last, or None if there is none that is whole."""
+        try:
+            with Path(self._path).open("rb") as file:
+                data = file.read(_MOST)
+        except OSError:
+            return None
+        start = len(_MARK) + 1
+        if len(data) < start or not data.startswith(_MARK):
+            return None
+        end = start + data[start - 1]
+        record = data[start:end]
+        return record if zlib.crc32(record).to_bytes(4, "big") == data[end : end + 4] else None
 
     def close(self) -> None:
         """Close the file."""

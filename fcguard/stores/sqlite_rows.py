@@ -13,7 +13,7 @@ from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import CallQuery, Gap, Head, StoredCall, StoredEvent
 from fcguard.stores.batch import Batch, Chain, Row
 from fcguard.stores.chain import GENESIS
-from fcguard.stores.payload import identity_in, result_in
+from fcguard.stores.stored_rows import call_of
 
 __all__ = [
     "SQLiteView",
@@ -43,7 +43,8 @@ _AT_ONCE: Final = 16
 
 _CALL: Final = (
     "first.payload, c.state, c.version, c.attempt, c.created_at, c.updated_at, result.payload, c.owner, c.lease_until, "
-    "c.next_at, c.settle_until"
+    "c.next_at, c.settle_until, c.request_id, c.tool, c.is_entered, c.is_open, c.holds_key, "
+    "c.idempotency_scope, c.idempotency_key, c.effect_key"
 )
 _SELECT_CALL: Final = (
     f"SELECT {_CALL} FROM fc_calls c JOIN fc_events first ON first.task = c.task AND first.seq = c.first_seq "
@@ -170,22 +171,15 @@ def _keys(row: Row) -> tuple[Any, ...]:
     return (scope or "") if key is not None else None, key, row.effect_key
 
 
-def _call(found: Sequence[Any]) -> StoredCall:
-    first, state, version, attempt, created_at, updated_at, result, *rest = found
-    return StoredCall(
-        identity_in(first), CallState(state), version, attempt, created_at, updated_at, result_in(result), *rest
-    )  # fmt: skip
-
-
 def read_one(connection: sqlite3.Connection, request_id: str) -> StoredCall | None:
     """Answer the row of a call, or None."""
     found = connection.execute(f"{_SELECT_CALL} WHERE c.request_id = ?", (request_id,)).fetchone()
-    return None if found is None else _call(found)
+    return None if found is None else call_of(found)
 
 
 def read_open(connection: sqlite3.Connection) -> list[StoredCall]:
     """Answer every open call, oldest first."""
-    return [_call(found) for found in connection.execute(f"{_SELECT_CALL} WHERE c.is_open = 1 ORDER BY c.request_id")]
+    return [call_of(found) for found in connection.execute(f"{_SELECT_CALL} WHERE c.is_open = 1 ORDER BY c.request_id")]
 
 
 def pages_of_calls(run: Run, query: CallQuery) -> Iterator[list[StoredCall]]:
@@ -214,7 +208,7 @@ def pages_of_calls(run: Run, query: CallQuery) -> Iterator[list[StoredCall]]:
     before, left = "\U0010ffff", query.limit
     while left is None or left > 0:
         size = _PAGE if left is None else min(left, _PAGE)
-        page = [_call(found) for found in _fetch(run, statement, (before, *parameters, size))]
+        page = [call_of(found) for found in _fetch(run, statement, (before, *parameters, size))]
         if page:
             yield page
             before = page[-1].identity.request_id

@@ -146,7 +146,9 @@ def _connect_once(
         _identify(connection, path)
         _set_pragmas(connection, path, synchronous)
         _migrate(connection, patience, until)
-        connection.execute(f"PRAGMA busy_timeout={int(patience.seconds * 1000)}")  # it is kept, and will wait for others
+        connection.execute(
+            f"PRAGMA busy_timeout={int(patience.seconds * 1000)}"
+        )  # it is kept, and will wait for others
     except BaseException:
         connection.close()
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +21,15 @@ from fcguard.stores.patience import Patience
 from fcguard.stores.recoverable import Claim, Pruned
 from fcguard.stores.session import Session, failure
 from fcguard.stores.spool import Spool
+from fcguard.stores.sqlite_check import Reached, decode_reached, encode_reached, examine
 from fcguard.stores.sqlite_lock import FileLock
 from fcguard.stores.sqlite_schema import Connector, begin, connect, translate
 
 __all__ = ["Options", "SQLiteSession", "Synchronous"]
 
 T = TypeVar("T")
+
+_log = logging.getLogger("fcguard.stores")
 
 Synchronous = Literal["FULL", "EXTRA", "NORMAL"]
 
@@ -58,6 +62,7 @@ class SQLiteSession(Session[sqlite3.Connection]):
         self._readers: list[sqlite3.Connection] = []
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
+        self._batch: Batch | None = None
         super().__init__(Path(options.path).name, lease=options.lease, spool=spool, now=options.clock())
 
     def read(self, reader: Callable[[sqlite3.Connection], T]) -> T:
@@ -84,6 +89,7 @@ class SQLiteSession(Session[sqlite3.Connection]):
         with self._gate, self._translated(), self._writing() as until:
             connection = self._writable()
             begin(connection, self._options.patience, until)
+            self._batch = None
             try:
                 now = self._options.clock()
                 if not self._is_registered:
@@ -94,12 +100,32 @@ class SQLiteSession(Session[sqlite3.Connection]):
                 self._undo(connection)
                 raise
             self._is_registered = True
+            self._note_reached()
             return result
+
+    def _note_reached(self) -> None:
+        """Note beside the ledger how far it has come, so that a log that SQLite cuts off at a bad frame is noticed."""
+        chains = self._batch.chains if self._batch is not None else None
+        if chains and self._options.synchronous != "NORMAL":
+            chain = next(iter(chains.values()))
+            self._lock.note(encode_reached(Reached(chain.number, chain.seq, chain.hash)))
+
+    def examine(self, seconds: float | None) -> None:
+        """Look whether the file is whole, and holds what its writers know to have reached."""
+        noted = self._lock.noted()  # first: what it says is committed, so a later look at the file must find it
+        reached = None if noted is None else decode_reached(noted)
+        if not self.read(lambda connection: examine(connection, self._path, reached, seconds)):
+            _log.info(
+                "the ledger %r was looked at for %g s and no damage was seen; `fcguard verify` looks at all of it",
+                self._path,
+                seconds,
+            )
 
     def make_batch(self, connection: sqlite3.Connection, now: float, *, careful: bool) -> Batch:
         """Make the working copy of a transaction."""
         view = sqlite_rows.SQLiteView(connection)
-        return Batch(view, self.owner.id, now, lease=self.lease, careful=careful)
+        self._batch = Batch(view, self.owner.id, now, lease=self.lease, careful=careful)
+        return self._batch
 
     def apply(
         self, connection: sqlite3.Connection, batch: Batch, commands: Sequence[Command]

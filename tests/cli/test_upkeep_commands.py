@@ -50,6 +50,24 @@ def test_a_ledger_that_was_begun_anew_shows_against_a_checkpoint(
     assert (result.code, "DOES NOT HOLD" in result.out) == (1, True)
 
 
+def test_what_left_since_a_checkpoint_is_told_and_is_a_fault_on_demand(
+    shell: Shell, calls: dict[str, str], tmp_path: Path
+) -> None:
+    before, after = str(tmp_path / "before.json"), str(tmp_path / "after.json")
+    assert shell("verify", "--unpruned").code == 2
+    shell("checkpoint", "--out", before)
+    assert shell("verify", "--against", before, "--unpruned").code == 0
+    assert shell("prune", "--older-than", "0s", "--yes").code == 0
+    shell("checkpoint", "--out", after)
+    told = shell("verify", "--against", before)
+    assert (told.code, "pruned (4 since the newest checkpoint)" in told.out) == (0, True)
+    assert shell("verify", "--against", before, "--json").json["pruned_since"] == 4
+    result = shell("verify", "--against", before, "--unpruned")
+    assert (result.code, "is declared as pruned since" in result.out) == (1, True)
+    result = shell("verify", "--against", before, "--against", after, "--unpruned")
+    assert (result.code, "(0 since the newest checkpoint)" in result.out) == (0, True)
+
+
 def test_a_checkpoint_is_signed_and_checked(shell: Shell, calls: dict[str, str], tmp_path: Path) -> None:
     signing = pytest.importorskip("fcguard.stores.signing")
     private, public = signing.make_key()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fcguard.errors import StoreError
+from fcguard.errors import StoreCorrupt, StoreError
 from fcguard.model.states import CallState
 from fcguard.stores.audit import audit
 from fcguard.stores.base import Head
@@ -87,7 +87,7 @@ def test_a_memory_ledger_is_checked_too() -> None:
         ("DELETE FROM fc_events WHERE task = 1 AND seq = 2", "task 'task', event 2: is missing; event 3 follows"),
         ("DELETE FROM fc_events WHERE task = 2 AND seq = 3", "task 'other', event 3: is missing"),
         ("DELETE FROM fc_events WHERE task = 2", "task 'other', event 1: is missing"),
-        ("UPDATE fc_calls SET state = 'FAILED' WHERE request_id LIKE '%2'", "row says state 'FAILED', its last event says 'SUC"),
+        ("UPDATE fc_calls SET state = 'FAILED' WHERE request_id LIKE '%2'", "row says state 'FAILED', its events say 'SUC"),
         ("UPDATE fc_calls SET version = 9 WHERE request_id LIKE '%3'", "the row says version 9"),
         ("UPDATE fc_calls SET attempt = 5 WHERE request_id LIKE '%1'", "the row says attempt 5"),
         ("UPDATE fc_calls SET last_seq = 1 WHERE request_id LIKE '%3'", "the row says state 'SUCCEEDED'"),
@@ -115,6 +115,9 @@ def test_a_ledger_cut_off_with_its_heads_shows_against_a_checkpoint(path: Path, 
         "DELETE FROM fc_calls WHERE task = 2",
         "DELETE FROM fc_heads WHERE task = 2",
     )
+    with pytest.raises(StoreCorrupt, match="lacks records that were acknowledged"):
+        audit(store)
+    Path(f"{path}-lock").write_bytes(b"")  # whoever cuts the ledger off can also wipe out how far it had come
     assert audit(store).ok, "in itself the shorter ledger is whole"
     assert _found(store, checkpoint) == "task 'other', event 1: is missing; the chain is known to reach 3"
 
