@@ -9,6 +9,8 @@ from operator import is_ as _is
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
+from fcguard.model.secret_names import is_counted, is_secret_name, known_names
+
 __all__ = [
     "MASK",
     "PLAIN_REDACTOR",
@@ -22,11 +24,6 @@ __all__ = [
 
 MASK: Final = "[redacted]"
 
-_WORDS: Final = re.compile(
-    r"pass_?(word|wd|phrase|code)|secret|(?<!page_)(?<!next_)(?<!continuation_)(?<!sync_)(?<!cursor_)(?<!pagination_)token(?!s$|_?count|_?usage|_?limit|izer)|api_?key|access_?key|private_?key|signing_?key"
-    r"|authorization|(^|_)auth($|_(?!or))|credential|cookie|session_?key|bearer|(^|_)pin($|_)|(^|_)otp($|_)|(^|_)cvv2?($|_)|(^|_)pwd($|_)"
-)
-_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FIELD: Final = re.compile(r"""(?<!\\)(?P<quote>\\{0,15}["'])(?P<name>[\w. -]{2,64})(?P=quote)\s{0,8}:\s{0,8}""")
 """Name of a field in JSON, in JSON within JSON text at any depth (the quotes have backslashes then), or in a Python repr."""
 
@@ -38,28 +35,40 @@ _BRACKET: Final = re.compile(r"[\[\]{}]")
 _BARE: Final = re.compile(r"[^\s,}\]]+")
 _WORD: Final = re.compile(r"""[^\s,;&"']+""")
 _HEADER_SECRET: Final = re.compile(
-    r"(?i)\b((?:proxy-)?authorization\s{0,4}[:=]\s{0,4}(?:bearer|basic|digest|token)?\s{0,4}|bearer\s{1,4})[^\s,;\"']{4,}"
+    r"(?i)\b((?:proxy-)?authorization\s{0,4}[:=]\s{0,4}+(?:(?:bearer|basic|digest|token)(?![\w-]))?+\s{0,4}+|bearer\s{1,4}+)"
+    r"(?!\[redacted\])[^\s,;\"']{3,}[^\s,;\"'()<>{}\[\].:!?]"
 )
+"""A value of a header ends in a letter, digit or sign of base64; what closes a sentence after it stays."""
+
 _COOKIE: Final = re.compile(r"(?i)\b((?:set-)?cookie\s{0,4}:\s{0,4})[^\s\"'][^\r\n\"']*")
-_URL_SECRET: Final = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,256}:)[^\s/@]{1,256}@")
+_URL_SECRET: Final = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://[^\s/:@?#]{0,256}:)[^\s/?#]{1,256}@")
+_SIGNED: Final = re.compile(r"(?i)([?&;](?:sig|signature|x-(?:amz|goog|oss|cos|obs)-signature)=)[^\s&;,\"'<>]+")
+_OPTION: Final = re.compile(r"-(?<![\w-]-)-?(?P<name>[A-Za-z][\w.-]{1,63})[ \t]{1,4}(?=[^\s-])")
+_IS_OPTION: Final = re.compile(r"--?([A-Za-z][\w.-]{1,63})")
+_LOGIN: Final = re.compile(r"((?:^|\s)(?:-u|--user|-U|--proxy-user)[ =]?\s{0,4}[\"']?[^\s:\"']{1,256}:)[^\s\"']+")
+_FORMS: Final = re.compile(
+    r"(?<![\w-])(?:eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}|gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
+    r"|xox[abeoprs]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)|AIza[\w-]{30,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"
+    r"|sk-(?:ant|proj|svcacct|admin|or-v1)-[\w-]{16,}|sk-[A-Za-z0-9]{32,}|hf_[A-Za-z0-9]{30,}|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}"
+    r"|SG\.[\w-]{16,}\.[\w-]{16,})"
+)
+"""Tokens that can be told by how they begin: JWT, GitHub, GitLab, Slack, AWS, Google, Stripe, model providers, registries."""
+_PEM: Final = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
+)
+_SHORTEST_FORM: Final = 20
+_MOST_PASSES: Final = 6
+"""How often a text is looked through, until nothing changes; what a mask leaves can look like another secret (`-token` after a key)."""
+
+_DONE: Final = re.compile(r"\[redacted\][)\]}>.:!?]*(?=[\s,;&\"']|\Z)")
+"""A value that is masked already, with what closes a sentence after it."""
+
 _HARMLESS: Final = frozenset({"null", "None", "true", "True", "false", "False"})
 _SHORTEST: Final = 4
 """Characters of the shortest secret that is masked wherever it occurs."""
 
 _DISTINCT: Final = 8
 """Characters from which on a secret is masked within words too."""
-
-_known: dict[str, bool] = {}
-
-
-def is_secret_name(name: str) -> bool:
-    """Answer whether a field of this name holds a secret (password, token, api_key, authorization, cookie, ...)."""
-    found = _known.get(name)
-    if found is None:
-        found = _WORDS.search(_CAMEL.sub("_", name[:200]).lower().replace("-", "_").replace(" ", "_")) is not None
-        if len(_known) < 10_000:
-            _known[name] = found
-    return found
 
 
 def secret_properties(schema: Mapping[str, Any], extra: Collection[str] = ()) -> frozenset[str]:
@@ -161,7 +170,7 @@ class Redactor:
     def secret_values(self, value: Any) -> Iterator[str]:
         """Yield every text that lies under a secret name in a JSON value."""
         for name, item in _pairs(value):
-            if self.is_secret(name):
+            if self.is_secret(name) and not self._is_count(name, item):
                 yield from _texts(item)
 
     def value(self, value: Any) -> Any:
@@ -171,11 +180,14 @@ class Redactor:
             return {**value, **changed} if changed else value
         if isinstance(value, list):
             items = [self._item(item) for item in value]
+            for at in range(1, len(items)):
+                if self._is_value_of(items[at - 1], items[at]):
+                    items[at] = MASK
             return value if all(map(_is, items, value)) else items
         return self._item(value)
 
     def _changes(self, value: dict[str, Any]) -> dict[str, Any]:
-        names, known = self._names, _known
+        names, known = self._names, known_names
         changed: dict[str, Any] = {}
         for name, item in value.items():
             kind = item.__class__
@@ -183,9 +195,10 @@ class Redactor:
                 continue
             is_secret = known.get(name)
             if (is_secret_name(name) if is_secret is None else is_secret) or name in names:
-                changed[name] = MASK
+                if not self._is_count(name, item):
+                    changed[name] = MASK
             elif kind is str:
-                if self._values or ":" in item or "=" in item or "earer" in item:
+                if self._values or _may_speak(item):
                     new: Any = self.text(item)
                     if new is not item:
                         changed[name] = new
@@ -200,10 +213,36 @@ class Redactor:
             return self.text(item)
         return self.value(item) if isinstance(item, (dict, list)) else item
 
+    def _is_count(self, name: str, item: Any) -> bool:
+        """Tell whether a value is a number of secrets, not one: `tokens: 500`; what the user names is always secret."""
+        return name not in self._names and is_counted(name, item)
+
+    def _is_value_of(self, option: Any, item: Any) -> bool:
+        """Tell whether two words of a command line are an option with a secret name and its value."""
+        if option.__class__ is not str or item.__class__ is not str or option[:1] != "-" or item[:1] in ("-", ""):
+            return False
+        match = _IS_OPTION.fullmatch(option)
+        return match is not None and self.is_secret(match[1]) and item != MASK
+
     def text(self, text: str) -> str:
-        """Answer a text with known secret values, JSON fields, headers, `key=value` pairs and URL passwords masked."""
+        """Answer a text with secrets masked.
+
+        Known secret values, JSON fields, headers, `key=value` pairs, options of a command line, passwords in URLs and signatures
+        of signed ones, private keys, and tokens that can be told by how they begin. What is masked stays as it is.
+        """
         original = text
         text = self.known(text)
+        if _may_speak(text):
+            for _ in range(_MOST_PASSES):
+                before = text
+                text = self._speaking(text)
+                if text == before:
+                    break
+        return original if text == original else text
+
+    def _speaking(self, text: str) -> str:
+        if _may_hold_form(text):
+            text = _FORMS.sub(MASK, _PEM.sub(MASK, text))
         if ":" in text or "=" in text or "earer" in text:
             if '"' in text or "'" in text:
                 text = self._mask_after(_FIELD, _field_end, text)
@@ -212,7 +251,13 @@ class Redactor:
             text = self._mask_after(_PAIR, _pair_end, text)
             if "://" in text:
                 text = _URL_SECRET.sub(rf"\1{MASK}@", text)
-        return original if text == original else text
+            if "&" in text or "?" in text:
+                text = _SIGNED.sub(rf"\1{MASK}", text)
+            if "curl" in text:
+                text = _LOGIN.sub(rf"\1{MASK}", text)
+        if _may_hold_option(text):
+            text = self._mask_after(_OPTION, _pair_end, text)
+        return text
 
     def words(self, text: str) -> str:
         """Answer a text as `text` does, with what cannot be written as UTF-8 (lone surrogates) spelt out."""
@@ -238,10 +283,29 @@ class Redactor:
             at = match.end()
             if self.is_secret(match["name"]):
                 after, mask = end(text, match)
-                if mask:
+                if mask and not self._is_count(match["name"], text[at:after].strip("\"' \\")):
                     parts += text[kept:at], mask
                     kept = at = after
         return "".join((*parts, text[kept:])) if parts else text
+
+
+def _may_speak(text: str) -> bool:
+    """Tell, at little cost, whether a text can hold a secret that is told by what stands before it or by its form."""
+    if ":" in text or "=" in text or "earer" in text:
+        return True
+    return ("-" in text and _may_hold_option(text)) or (len(text) >= _SHORTEST_FORM and _may_hold_form(text))
+
+
+def _may_hold_option(text: str) -> bool:
+    return " -" in text or "--" in text or text[:1] == "-"
+
+
+def _may_hold_form(text: str) -> bool:
+    if "eyJ" in text or "AKIA" in text or "ASIA" in text or "AIza" in text or "SG." in text:
+        return True
+    if "-" in text and ("sk-" in text or "xox" in text or "glpat-" in text or "pypi-" in text or "-----BEGIN" in text):
+        return True
+    return "_" in text and ("gh" in text or "k_live_" in text or "k_test_" in text or "hf_" in text or "npm_" in text)
 
 
 def writable(text: str) -> str:
@@ -284,6 +348,8 @@ def _string_end(text: str, start: int, quote: str) -> int:
 
 def _pair_end(text: str, head: re.Match[str]) -> tuple[int, str]:
     start = head.end()
+    if _DONE.match(text, start):
+        return start, ""
     quote = text[start : start + 1]
     if quote and quote in "\"'":
         end = text.find(quote, start + 1)

@@ -17,7 +17,7 @@ CANARY = "c4n4ry-7f3e9a1b5d"
 
 SECRET = """password passwd PassPhrase passcode secret clientSecret client_secret token accessToken X-Api-Key apikey api_key access-key
 private_key authorization Authorization auth auth_header credentials cookie set-cookie sessionKey bearer pin otp cvv cvv2 pwd""".split()
-HARMLESS = """author authority tokens max_tokens token_count token_usage tokenizer pinned spin option copper compass passenger
+HARMLESS = """author authority max_tokens token_count token_usage tokenizer pinned spin option copper compass passenger
 encryption keyboard monkey order_id secretary_x name""".replace("secretary_x", "").split()
 
 
