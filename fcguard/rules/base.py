@@ -12,7 +12,19 @@ from fcguard.errors import ColourError, ConfigurationError
 from fcguard.model.failure import ErrorType, Violation
 from fcguard.rules.protocols import Rule, Verdict
 
-__all__ = ["BaseRule", "all_of", "any_of", "check_rule", "drive", "is_async", "not_", "rule_name", "to_rule", "when"]
+__all__ = [
+    "BaseRule",
+    "EitherColour",
+    "all_of",
+    "any_of",
+    "check_rule",
+    "drive",
+    "is_async",
+    "not_",
+    "rule_name",
+    "to_rule",
+    "when",
+]
 
 
 class BaseRule:
@@ -206,33 +218,44 @@ def _flat(kind: type[_Composed], owner: str, rules: tuple[Rule, ...]) -> tuple[R
     return tuple(out)
 
 
-class _Composed(BaseRule):
-    """A rule that asks others; one coroutine serves both colours."""
+class EitherColour(BaseRule):
+    """A rule that asks something sync or async; one coroutine serves both.
+
+    Attributes:
+        colour: whether what it asks is async.
+    """
 
     __slots__ = ()
-    rules: tuple[Rule, ...]
-
     colour: bool
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "colour", any(map(is_async, self._parts())))
 
     @property
     def is_async(self) -> bool:
+        """Whether calling the rule answers an awaitable."""
         return self.colour
 
     def __call__(self, call: Any) -> Verdict | Awaitable[Verdict]:
+        """Answer None to let the call pass, or why not."""
         decision = self._decide(call)
-        if self.is_async:
+        if self.colour:
             return decision
         verdict: Verdict = drive(decision)
         return verdict
 
-    def _parts(self) -> tuple[Any, ...]:
-        return self.rules
-
     async def _decide(self, call: Any) -> Verdict:
         raise NotImplementedError
+
+
+class _Composed(EitherColour):
+    """A rule that asks others."""
+
+    __slots__ = ()
+    rules: tuple[Rule, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "colour", any(map(is_async, self._parts())))
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.rules
 
     def check(self, parameters: Mapping[str, Any]) -> None:
         for part in self._parts():

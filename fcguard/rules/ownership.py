@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, ClassVar
 
 from fcguard.model.failure import ErrorType, Problem, Violation
-from fcguard.rules.base import BaseRule, drive, is_async, to_rule
+from fcguard.rules.base import BaseRule, EitherColour, is_async, to_rule
 from fcguard.rules.identities import identity_name, same_identity
 from fcguard.rules.protocols import Verdict
 from fcguard.rules.selectors import Selector
@@ -37,23 +37,12 @@ def owned_by(lookup: Callable[[Any], Any], *, parameter: str, identity: str = "t
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _OwnedBy(BaseRule):
+class _OwnedBy(EitherColour):
     name: ClassVar[str] = "owned_by"
     lookup: Callable[[Any], Any]
     parameter: Selector
     identity: str
     colour: bool = field(repr=False)
-
-    @property
-    def is_async(self) -> bool:
-        return self.colour
-
-    def __call__(self, call: Any) -> Verdict | Awaitable[Verdict]:
-        decision = self._decide(call)
-        if self.colour:
-            return decision
-        verdict: Verdict = drive(decision)
-        return verdict
 
     async def _decide(self, call: Any) -> Verdict:
         found = [(path, value) for path, value in self.parameter.find(call.arguments) if value is not None]

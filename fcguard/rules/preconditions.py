@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, ClassVar, Final
 
 from fcguard.errors import ConfigurationError
 from fcguard.model.failure import TAXONOMY, ErrorType, FailureClass, Violation
-from fcguard.rules.base import BaseRule, drive, is_async, rule_name, to_rule
+from fcguard.rules.base import BaseRule, EitherColour, is_async, rule_name, to_rule
 from fcguard.rules.protocols import Verdict
 
 __all__ = ["requires"]
@@ -58,22 +58,11 @@ def requires(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Requires(BaseRule):
+class _Requires(EitherColour):
     name: ClassVar[str] = "requires"
     predicate: Callable[[Any], Any]
     violation: Violation
     colour: bool = field(repr=False)
-
-    @property
-    def is_async(self) -> bool:
-        return self.colour
-
-    def __call__(self, call: Any) -> Verdict | Awaitable[Verdict]:
-        decision = self._decide(call)
-        if self.colour:
-            return decision
-        verdict: Verdict = drive(decision)
-        return verdict
 
     async def _decide(self, call: Any) -> Verdict:
         answer = self.predicate(call)
