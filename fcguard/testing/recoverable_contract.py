@@ -7,6 +7,7 @@ import pytest
 
 from fcguard.errors import UsageError
 from fcguard.model.states import CallState
+from fcguard.stores.audit import audit
 from fcguard.stores.base import CallQuery, Stale
 from fcguard.stores.chain import verify
 from fcguard.stores.owner import Liveness
@@ -34,6 +35,20 @@ class RecoverableStoreContract(StoreContract):
         call = store.get("fc-20260130-000001")
         assert call is not None and call.lease_until is not None
         assert before <= call.lease_until - 1000.0 <= store.now()
+
+    def test_a_whole_ledger_raises_no_alarm(self, store: RecoverableStore) -> None:
+        store.examine(once=True)
+        ask(store, open_call(1, idempotency_key="k", effect_key="e", lease=0.0))
+        ask(store, enter(2, task_id="other"))
+        store.examine()
+        store.claim()
+        ask(store, move(1, 2, _S.SUCCEEDED, result={"data": 1}, at=101.0))
+        store.prune(before=1e12)
+        store.examine()
+        store.examine(once=True)
+        ask(store, enter(3, at=1e13))
+        verification = audit(store)
+        assert (verification.fault, ids(store.calls())) == (None, ["fc-20260130-000003"])
 
     def test_what_is_worked_on_is_not_claimed(self, store: RecoverableStore) -> None:
         ask(store, open_call(1))
