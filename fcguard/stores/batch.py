@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 from fcguard.errors import StoreError
 from fcguard.model.states import OPEN_STATES, CallState
-from fcguard.stores.base import Accepted, Answer, Command, Enter, Event, Identity, Move, Note, Open, Stale
+from fcguard.stores.base import Accepted, Answer, Command, Enter, Event, Identity, Move, Note, Open, Stale, StoredCall
 from fcguard.stores.chain import GENESIS, link
 from fcguard.stores.judge import Holder, check_new, guards_effect, guards_key, judge_move, judge_open, lease_after
+from fcguard.stores.owner import Liveness, Owner
 from fcguard.stores.payload import compose, identity_in, result_in
+from fcguard.stores.recoverable import Claim
 
 __all__ = ["Batch", "Chain", "EnteredRow", "EventRow", "Row", "View"]
 
@@ -163,15 +165,23 @@ class Batch:
         chains = {chain.number: chain for chain in self.chains.values()}
         return [*self.created.values(), *(_row_of(columns, chains) for columns in self.entered.values())]
 
-    def claim(self, request_id: str, event: Event, lease: float) -> Row:
-        """Make this process the owner of a call that the view holds."""
-        row = self._row(request_id)
+    def claim(self, call: StoredCall, known: Liveness, previous: Owner | None, lease: float) -> Claim:
+        """Make this process the owner of a call that nobody works on.
+
+        Args:
+            call: as the view holds it.
+            known: what is known of its owner.
+            previous: its owner, as far as the ledger knows it.
+            lease: seconds that this process asks for.
+        """
+        row = self._row(call.identity.request_id)
         assert row is not None
         row.version += 1
         row.owner, row.lease_until = self._owner, self._now + lease
-        self._append(row, event)
+        self._append(row, Event("claimed", self._now, {"by": self._owner, "from": call.owner, "liveness": known}))
         self._touch(row)
-        return row
+        taken = replace(call, version=row.version, owner=row.owner, lease_until=row.lease_until)
+        return Claim(taken, known, previous, self._now - (call.updated_at if previous is None else previous.seen_at))
 
     def _enter(self, command: Enter) -> Answer | StoreError:
         request_id, state, attempt = command.request_id, command.state, command.attempt

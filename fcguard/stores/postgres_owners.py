@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import psycopg
 
-from fcguard.stores.base import Event
 from fcguard.stores.batch import Batch
 from fcguard.stores.owner import REMEMBERED, Liveness, Owner, liveness_of
 from fcguard.stores.postgres_rows import PostgresView, read_one
@@ -99,14 +97,8 @@ def claim(
     for (request_id,) in found:
         call = read_one(connection, request_id)
         assert call is not None, "its row is locked"
-        previous, known = owners.get(call.owner or ""), liveness.get(call.owner or "", Liveness.UNKNOWN)
-        row = batch.claim(
-            request_id, Event("claimed", now, {"by": here.id, "from": call.owner, "liveness": known}), lease
-        )
-        taken = replace(call, version=row.version, owner=row.owner, lease_until=row.lease_until)
-        claims.append(
-            Claim(taken, known, previous, now - (previous.seen_at if previous is not None else call.updated_at))
-        )
+        known = liveness.get(call.owner or "", Liveness.UNKNOWN)
+        claims.append(batch.claim(call, known, owners.get(call.owner or ""), lease))
     return claims
 
 

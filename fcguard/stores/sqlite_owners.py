@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
-from fcguard.stores.base import Event
 from fcguard.stores.batch import Batch
 from fcguard.stores.judge import is_claimable
 from fcguard.stores.owner import REMEMBERED, Liveness, Owner, liveness_of
@@ -72,12 +70,6 @@ def claim(
         known = liveness.get(call.owner or "", Liveness.UNKNOWN)
         if (tools is not None and call.identity.tool not in tools) or not is_claimable(call, known, now):
             continue
-        previous = owners.get(call.owner or "")
-        request_id = call.identity.request_id
-        event = Event("claimed", now, {"by": here.id, "from": call.owner, "liveness": known})
-        row = batch.claim(request_id, event, lease)
-        taken = replace(call, version=row.version, owner=row.owner, lease_until=row.lease_until)
-        silent = now - (previous.seen_at if previous is not None else call.updated_at)
-        claims.append(Claim(taken, known, previous, silent))
+        claims.append(batch.claim(call, known, owners.get(call.owner or ""), lease))
     flush(connection, batch)
     return claims
