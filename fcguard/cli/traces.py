@@ -10,7 +10,7 @@ import typer
 
 from fcguard.cli.output import reporting
 from fcguard.telemetry.terminal import print_spans
-from fcguard.telemetry.tree import read_spans
+from fcguard.telemetry.tree import TraceFileError, read_spans
 
 __all__ = ["add_to"]
 
@@ -27,4 +27,7 @@ def print_trace(
 ) -> None:
     """Print spans as trees, one line a span."""
     with reporting():
-        print_spans(read_spans(file), sys.stdout)
+        spans = read_spans(file)
+        if not spans:
+            raise TraceFileError(f"{str(file)!r} holds no spans")
+        print_spans(spans, sys.stdout)

@@ -6,13 +6,14 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from opentelemetry import metrics as metrics_api
 from opentelemetry import trace as trace_api
 from opentelemetry.context import Context
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -121,6 +122,33 @@ def _print(spans: Sequence[ReadableSpan]) -> None:
         print_spans(list(spans_of(request_of(spans))))
 
 
+class Failures:
+    """Counts what exporters could not send; the SDK logs it, and keeps it to itself otherwise.
+
+    Attributes:
+        count: of exports that failed.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def of(self, exporter: Any) -> Any:
+        """Answer an exporter of spans or metrics whose failures are counted from now on: the same one."""
+        export = exporter.export
+
+        def counted(*args: Any, **options: Any) -> Any:
+            result = None
+            try:
+                result = export(*args, **options)
+            finally:
+                if getattr(result, "name", "") != "SUCCESS":
+                    self.count += 1
+            return result
+
+        exporter.export = counted
+        return exporter
+
+
 class Telemetry:
     """The providers that `setup` made.
 
@@ -129,24 +157,38 @@ class Telemetry:
         meter_provider: for `Guard(meter_provider=...)`; does nothing unless metrics go to a collector.
     """
 
-    def __init__(self, tracer_provider: TracerProvider, meter_provider: metrics_api.MeterProvider) -> None:
+    def __init__(
+        self,
+        tracer_provider: TracerProvider,
+        meter_provider: metrics_api.MeterProvider,
+        failures: Failures | None = None,
+    ) -> None:
         self.tracer_provider = tracer_provider
         self.meter_provider = meter_provider
+        self._failures = failures or Failures()
 
     def flush(self, timeout: float = 30.0) -> bool:
         """Send what is waiting.
 
         Args:
-            timeout: seconds for the spans, and again for the metrics.
+            timeout: seconds for all of it; what is not sent by then is still being sent.
 
         Returns:
-            Whether all of it was sent.
+            Whether all of it was sent, as far as anybody knows: a collector that is not there, or refuses it, means False.
         """
-        milliseconds = int(timeout * 1000)
-        is_sent = self.tracer_provider.force_flush(milliseconds)
-        if isinstance(self.meter_provider, MeterProvider):
-            is_sent = self.meter_provider.force_flush(milliseconds) and is_sent
-        return is_sent
+        before, is_sent = self._failures.count, [False]
+
+        def send() -> None:
+            milliseconds = int(timeout * 1000)
+            is_sent[0] = self.tracer_provider.force_flush(milliseconds)
+            if isinstance(self.meter_provider, MeterProvider):
+                is_sent[0] = self.meter_provider.force_flush(milliseconds) and is_sent[0]
+            ended.set()
+
+        ended = threading.Event()
+        # The processors of the SDK send until they are done, however long they were given.
+        threading.Thread(target=send, name="fcguard-flush", daemon=True).start()
+        return ended.wait(timeout) and is_sent[0] and self._failures.count == before
 
     def shutdown(self) -> None:
         """Send what is left and stop. Idempotent."""
@@ -170,7 +212,7 @@ def start(
     *,
     console: bool,
     set_global: bool,
-    service_name: str,
+    service_name: str | None,
 ) -> Telemetry:
     """Do what `fcguard.telemetry.setup` promises; see there."""
     if otlp_endpoint is None and jsonl_path is None and not console:
@@ -180,35 +222,62 @@ def start(
                 "setup() has no destination; pass console=True, jsonl_path='spans.jsonl' or"
                 " otlp_endpoint='http://localhost:4318'"
             )
+    base = None if otlp_endpoint is None else _base_of(otlp_endpoint)
     if set_global and (GlobalTracer().is_set() or GlobalMeters().get() is not None):
         raise ConfigurationError(
             "a global OpenTelemetry provider is set already; fcguard uses it by itself. Leave out set_global=True, or pass"
             " tracer_provider= to the Guard"
         )
-    resource = Resource.create({"service.name": service_name})
+    resource, failures = _resource(service_name), Failures()
     tracer_provider = TracerProvider(resource=resource)
     meter_provider: metrics_api.MeterProvider = metrics_api.NoOpMeterProvider()
-    if otlp_endpoint is not None:
-        spans, reader = _otlp(otlp_endpoint)
-        tracer_provider.add_span_processor(BatchSpanProcessor(spans))
-        meter_provider = MeterProvider([reader], resource=resource)
+    if base is not None:
+        spans, metrics = _otlp(base)
+        tracer_provider.add_span_processor(BatchSpanProcessor(failures.of(spans)))
+        meter_provider = MeterProvider([PeriodicExportingMetricReader(failures.of(metrics))], resource=resource)
     if jsonl_path is not None:
-        tracer_provider.add_span_processor(BatchSpanProcessor(JsonLinesExporter(jsonl_path), schedule_delay_millis=500))
+        lines = failures.of(JsonLinesExporter(jsonl_path))
+        tracer_provider.add_span_processor(BatchSpanProcessor(lines, schedule_delay_millis=500))
     if console:
         tracer_provider.add_span_processor(ConsoleTrees())
     if set_global:
         trace_api.set_tracer_provider(tracer_provider)
         if isinstance(meter_provider, MeterProvider):
             metrics_api.set_meter_provider(meter_provider)
-    return Telemetry(tracer_provider, meter_provider)
+    return Telemetry(tracer_provider, meter_provider, failures)
 
 
-def _otlp(endpoint: str) -> tuple[SpanExporter, PeriodicExportingMetricReader]:
+def _resource(service_name: str | None) -> Resource:
+    """Answer what everything sent says of the process; the environment's word for its name counts if there is no other."""
+    if service_name:
+        return Resource.create({"service.name": service_name})
+    found = Resource.create()
+    is_unnamed = str(found.attributes.get("service.name", "")).startswith("unknown_service")
+    return found.merge(Resource({"service.name": "fcguard"})) if is_unnamed else found
+
+
+def _base_of(endpoint: str) -> str:
+    """Answer the address of a collector without the path of a signal.
+
+    Raises:
+        ConfigurationError: it is not the address of an HTTP server.
+    """
+    try:
+        address = urlsplit(endpoint)
+        is_http = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:
+        is_http = False
+    if not is_http:
+        raise ConfigurationError(
+            f"otlp_endpoint={endpoint!r} is no address of a collector; write it like 'http://localhost:4318' (OTLP over HTTP)"
+        )
+    return endpoint.rstrip("/").removesuffix("/v1/traces")
+
+
+def _otlp(base: str) -> tuple[SpanExporter, MetricExporter]:
     try:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
         raise MissingExtraError("opentelemetry-exporter-otlp-proto-http", "otlp") from None
-    base = endpoint.rstrip("/").removesuffix("/v1/traces")
-    reader = PeriodicExportingMetricReader(OTLPMetricExporter(endpoint=f"{base}/v1/metrics"))
-    return OTLPSpanExporter(endpoint=f"{base}/v1/traces"), reader
+    return OTLPSpanExporter(endpoint=f"{base}/v1/traces"), OTLPMetricExporter(endpoint=f"{base}/v1/metrics")

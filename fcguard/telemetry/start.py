@@ -18,7 +18,7 @@ def setup(
     console: bool = False,
     set_global: bool = False,
     *,
-    service_name: str = "fcguard",
+    service_name: str | None = None,
 ) -> Telemetry:
     """Make OpenTelemetry providers that send spans to a collector, a file or the terminal.
 
@@ -28,19 +28,20 @@ def setup(
         guard = Guard(tracer_provider=telemetry.tracer_provider, meter_provider=telemetry.meter_provider)
 
     Args:
-        otlp_endpoint: base address of an OTLP/HTTP collector (`http://localhost:4318`); spans and metrics go there.
-            Needs the extra `otlp`. None: what `OTEL_EXPORTER_OTLP_ENDPOINT` says, if nothing else is asked for.
+        otlp_endpoint: base address of an OTLP/HTTP collector (`http://localhost:4318`; not the port 4317 of gRPC); spans and
+            metrics go there. Needs the extra `otlp`. None: what `OTEL_EXPORTER_OTLP_ENDPOINT` says, if nothing else is asked for.
         jsonl_path: file to which spans are appended, one `ExportTraceServiceRequest` in JSON a line; for
             `fcguard trace FILE` and the collector's file receiver.
         console: print each trace as a tree on stderr when it is complete.
         set_global: make them the process's global providers, so that the host's own spans go there, too.
-        service_name: `service.name` of the resource.
+        service_name: `service.name` of the resource; None: what `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` says, else
+            `fcguard`.
 
     Returns:
         The handle. Its `shutdown()` sends what is left; it also runs at the normal end of the process.
 
     Raises:
-        ConfigurationError: no destination was named, or `set_global` and a global provider is set already.
+        ConfigurationError: no destination was named, the address is none, or `set_global` and a global provider is set already.
         MissingExtraError: `otlp_endpoint` without the extra `otlp`.
         OSError: the file cannot be opened.
     """

@@ -185,7 +185,9 @@ def describe(span: SpanRow) -> str:
     parts.append(_duration(span.end - span.start))
     for key, word in _SHOWN.items():
         value = span.attributes.get(key)
-        if value is not None and (key, value) != (names.PURPOSE, "primary"):
+        if isinstance(value, float):
+            parts.append(f"{word}={value:.3g} s")  # all numbers with a fraction are seconds
+        elif value is not None and (key, value) != (names.PURPOSE, "primary"):
             parts.append(f"{word}={_printable(str(value))}")
     if span.links:
         parts.append("linked to " + ", ".join(f"{trace_id[:8]}/{span_id}" for trace_id, span_id in span.links))

@@ -221,3 +221,11 @@ def test_a_trace_that_cannot_be_read(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text("{}\nnonsense\n{}\n")
     assert shell("trace", str(tmp_path / "bad.jsonl"), store=False).code == 3
     assert shell("trace", str(tmp_path / "missing.jsonl"), store=False).code == 3
+
+
+@pytest.mark.parametrize("content", ["", '{"resourceMetrics": []}\n'])
+def test_a_trace_without_spans_says_so(shell: Shell, tmp_path: Path, content: str) -> None:
+    (tmp_path / "empty.jsonl").write_text(content)
+    result = shell("trace", str(tmp_path / "empty.jsonl"), store=False)
+    assert (result.code, result.out) == (3, "")
+    assert "holds no spans" in result.err

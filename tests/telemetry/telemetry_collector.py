@@ -16,6 +16,9 @@ class Collector:
 
     def __init__(self) -> None:
         self.bodies: list[tuple[str, bytes]] = []
+        self.status = 200
+        self.may_answer = threading.Event()
+        self.may_answer.set()
         collector = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -23,8 +26,11 @@ class Collector:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if self.headers.get("Content-Encoding") == "gzip":
                     body = gzip.decompress(body)
-                collector.bodies.append((self.path, body))
-                self.send_response(200)
+                collector.may_answer.wait(60)
+                status = collector.status
+                if status == 200:
+                    collector.bodies.append((self.path, body))
+                self.send_response(status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +115,9 @@ def test_the_ledger_names_the_span_of_the_resolution_and_show_prints_it(
 
 
 @pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.DEBUG, logger="fcguard")
-    yield caplog
+    return caplog
 
 
 def test_a_resolution_is_one_line_and_says_neither_who_nor_why(

@@ -53,6 +53,14 @@ def test_children_stand_in_the_order_they_started() -> None:
     assert render_tree(spans).splitlines() == ["a  1.5 ms", "├─ c  1.5 ms", "│  └─ d  1.5 ms", "└─ b  1.5 ms"]
 
 
+@pytest.mark.parametrize(
+    ("delay", "text"), [(0.21498296072936163, "0.215"), (2.0, "2"), (61.25, "61.2"), (1e-05, "1e-05")]
+)
+def test_pause_is_told_in_seconds(delay: float, text: str) -> None:
+    line = render_tree([row("a", attributes={"fcguard.attempt.number": 2, "fcguard.attempt.delay": delay})])
+    assert line == f"a  1.5 ms  number=2  delay={text} s"
+
+
 def test_span_without_its_parent_is_a_root_and_links_are_told() -> None:
     spans = [row("a", "gone"), row("b", start=5, end=2_500_000_005, status="OK", links=(("0123456789", "s1"),))]
     assert render_tree(spans).splitlines() == ["a  1.5 ms", "b  OK  2.50 s  linked to 01234567/s1"]

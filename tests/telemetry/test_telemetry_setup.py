@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -315,3 +316,68 @@ def test_sdk_that_is_disabled_costs_nothing() -> None:
         env={"OTEL_SDK_DISABLED": "true"},
     )
     assert (done.stdout.split(), done.stderr) == (["None", "0", "None"], "")
+
+
+@pytest.mark.parametrize(
+    "address", ["", "localhost:4318", "grpc://localhost:4317", "http://", "http://[", "http://host:x"]
+)
+def test_what_is_no_address_of_a_collector_is_refused(address: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"otlp_endpoint=.*http://localhost:4318"):
+        setup(otlp_endpoint=address)
+
+
+def test_flush_says_when_nobody_took_the_spans(collector: Collector) -> None:
+    with setup(otlp_endpoint=collector.url) as telemetry:
+        Driver(OtelObserver(tracer_provider=telemetry.tracer_provider)).succeed()
+        assert telemetry.flush(timeout=10)
+        collector.status = 400
+        Driver(OtelObserver(tracer_provider=telemetry.tracer_provider)).succeed()
+        assert not telemetry.flush(timeout=10)
+        collector.status = 200
+        Driver(OtelObserver(tracer_provider=telemetry.tracer_provider)).succeed()
+        assert telemetry.flush(timeout=10)
+    assert len(collector.spans()) == 4  # those that were refused are lost
+
+
+def test_flush_waits_no_longer_than_it_may(collector: Collector) -> None:
+    collector.may_answer.clear()
+    with setup(otlp_endpoint=collector.url) as telemetry:
+        Driver(OtelObserver(tracer_provider=telemetry.tracer_provider)).succeed()
+        began = time.monotonic()
+        assert not telemetry.flush(timeout=0.2)
+        assert time.monotonic() - began < 5
+        collector.may_answer.set()
+        assert telemetry.flush(timeout=20)
+
+
+def test_flush_says_when_the_file_took_nothing(tmp_path: Path) -> None:
+    with setup(jsonl_path=tmp_path / "spans.jsonl") as telemetry:
+        Driver(OtelObserver(tracer_provider=telemetry.tracer_provider)).succeed()
+        assert telemetry.flush()
+    if os.path.exists("/dev/full"):
+        with setup(jsonl_path="/dev/full") as telemetry:
+            Driver(OtelObserver(tracer_provider=telemetry.tracer_provider)).succeed()
+            assert not telemetry.flush()
+
+
+@pytest.mark.parametrize(
+    ("variables", "given", "expected"),
+    [
+        ({}, None, "fcguard"),
+        ({"OTEL_SERVICE_NAME": "orders"}, None, "orders"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=shop,team=a"}, None, "shop"),
+        ({"OTEL_SERVICE_NAME": "orders"}, "mine", "mine"),
+    ],
+)
+def test_service_has_the_name_of_the_program_then_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], given: str | None, expected: str
+) -> None:
+    for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with setup(console=True, service_name=given) as telemetry:
+        attributes = telemetry.tracer_provider.resource.attributes
+    assert attributes["service.name"] == expected
+    assert attributes.get("team") == ("a" if "OTEL_RESOURCE_ATTRIBUTES" in variables else None)
+    assert attributes["telemetry.sdk.name"] == "opentelemetry"
