@@ -17,7 +17,7 @@ from fcguard.stores.recoverable import RecoverableStore
 from fcguard.stores.sqlite import SQLiteStore
 from fcguard.telemetry.observer import SilentObserver
 
-__all__ = ["App", "Json", "StoreUrl", "open_guard", "open_store", "store_of"]
+__all__ = ["App", "Json", "StoreUrl", "load_name", "open_guard", "open_store", "store_of"]
 
 StoreUrl = Annotated[
     str | None,
@@ -77,18 +77,31 @@ def store_of(guard: Guard) -> RecoverableStore:
     return recoverable(guard.store)
 
 
-def _load(app: str) -> Guard:
-    module_name, colon, name = app.partition(":")
+def load_name(option: str, text: str, example: str) -> Any:
+    """Import what `module:name` names, from the current directory too; None if the module has no such name.
+
+    Args:
+        option: the command's option, for messages.
+        text: what it was given.
+        example: what it may look like.
+
+    Raises:
+        UsageError: it is no `module:name`, or there is no such module.
+    """
+    module_name, colon, name = text.partition(":")
     if not (module_name and colon and name):
-        raise UsageError(f"--app {app!r}: write module:name, as in --app shop.tools:guard")
+        raise UsageError(f"{option} {text!r}: write module:name, as in {option} {example}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        module = importlib.import_module(module_name)
+        return getattr(importlib.import_module(module_name), name, None)
     except ModuleNotFoundError as error:
-        raise UsageError(f"--app {app!r}: {error}; run the command where the module can be imported") from error
-    found: Any = getattr(module, name, None)
+        raise UsageError(f"{option} {text!r}: {error}; run the command where the module can be imported") from error
+
+
+def _load(app: str) -> Guard:
+    found = load_name("--app", app, "shop.tools:guard")
     if found is not None and not isinstance(found, Guard) and callable(found):
         try:
             found = found()
@@ -97,5 +110,6 @@ def _load(app: str) -> Guard:
                 f"--app {app!r}: a function that makes a guard takes no arguments: {error}"
             ) from error
     if not isinstance(found, Guard):
+        module_name, _, name = app.partition(":")
         raise UsageError(f"--app {app!r}: {module_name!r} has no guard {name!r}")
     return found

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fcguard.cli.evaluation import BaselineFile, HtmlFile, JsonFile, JunitFile, Model, Version, write_reports
 from fcguard.cli.output import print_table, reporting, say
+from fcguard.cli.source import load_name
 from fcguard.errors import UsageError
 from fcguard.evaluation.baseline import load_baseline
 from fcguard.evaluation.gate import GateLimits
@@ -99,16 +99,8 @@ def run(
 
 
 def _load(agent: str) -> Agent:
-    module_name, colon, name = agent.partition(":")
-    if not (module_name and colon and name):
-        raise UsageError(f"--agent {agent!r}: write module:name, as in --agent shop.agent:answer")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found: Any = getattr(importlib.import_module(module_name), name, None)
-    except ModuleNotFoundError as error:
-        raise UsageError(f"--agent {agent!r}: {error}; run the command where the module can be imported") from error
+    found = load_name("--agent", agent, "shop.agent:answer")
     if not callable(found):
+        module_name, _, name = agent.partition(":")
         raise UsageError(f"--agent {agent!r}: {module_name!r} has no callable {name!r}")
     return found  # type: ignore[no-any-return]
