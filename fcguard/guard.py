@@ -264,7 +264,11 @@ class Guard(Declaring, Recovering):
             context: instead of the running task's.
 
         Returns:
-            The envelope, always.
+            The envelope, always: whatever is wrong with the call is said in it.
+
+        Raises:
+            TaskError: `context` cannot be used, as in `guard.task`.
+            ConfigurationError: the first time: a tool names a fallback or a confirmation that is not registered.
         """
         return drive(govern(self._open(Intent.of(name, arguments), context), self._config, self._io)).take_result()
 
@@ -275,7 +279,7 @@ class Guard(Declaring, Recovering):
         return (await govern(self._open(Intent.of(name, arguments), context), self._config, self._aio)).take_result()
 
     def run(self, intent: Intent, *, context: TaskContext | None = None) -> ToolResult[Any]:
-        """Run a model's proposal from sync code.
+        """Run a model's proposal from sync code; it raises what `call` raises.
 
         Returns:
             The envelope, always; for a proposal that calls nothing, a success with the model's text as data.
