@@ -18,7 +18,7 @@ from fcguard.declare import (
 )
 from fcguard.declaring import Declaring
 from fcguard.errors import ConfigurationError, TaskError, UsageError
-from fcguard.io import Clock
+from fcguard.io import IO, Clock
 from fcguard.ledger_metrics import watch_ledger
 from fcguard.model.call import CURRENT, Call, Purpose
 from fcguard.model.context import Budget, Environment, Goal, OutputContract, State, TaskContext
@@ -348,24 +348,22 @@ class Guard(Declaring, Recovering):
         Raises:
             UsageError: the guard defers no approvals, or the request is unknown, expired or decided already.
         """
-        call = self._resumed(request_id, Decision(approved, by, reason, arguments))
-        return drive(govern(call, self._config, self._io)).take_result()
+        return drive(self._resume(self._io, request_id, Decision(approved, by, reason, arguments)))
 
     async def aresume(
         self, request_id: str, *, approved: bool, by: str, reason: str = "", arguments: Mapping[str, Any] | None = None
     ) -> ToolResult[Any]:
         """Decide a deferred approval and continue its call from async code; see `resume`."""
-        call = self._resumed(request_id, Decision(approved, by, reason, arguments))
-        return (await govern(call, self._config, self._aio)).take_result()
+        return await self._resume(self._aio, request_id, Decision(approved, by, reason, arguments))
 
-    def _resumed(self, request_id: str, decision: Decision) -> Call:
+    async def _resume(self, io: IO, request_id: str, decision: Decision) -> ToolResult[Any]:
         if not self._tools.is_settled:  # before the decision is used up
             self._tools.settle()
-        request = decide(self._config.approver, request_id, decision, self._wall())
+        request = await io.call(decide, self._config.approver, request_id, decision, self._wall())
         kept = TaskContext.model_validate(request.context or {})
         call = self._open(Intent.of(request.tool, request.arguments), kept, is_kept=True)
-        call.observed = origin_of(self.store, request_id)
-        return call
+        call.observed = await io.call(origin_of, self.store, request_id)
+        return (await govern(call, self._config, io)).take_result()
 
     # -- looking -----------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ SCHEMA = {
 }
 
 
-def build(approvals: Any, ran: list[dict[str, Any]]) -> Guard:
-    guard = Guard(store=MemoryStore(), approver=Deferred(approvals))
+def build(approvals: Any, ran: list[dict[str, Any]], store: MemoryStore | None = None) -> Guard:
+    guard = Guard(store=store or MemoryStore(), approver=Deferred(approvals))
 
     def purge(**arguments: Any) -> str:
         ran.append(arguments)
@@ -62,6 +63,26 @@ def test_an_approved_call_runs_exactly_once_also_in_another_guard(tmp_path: Path
     with pytest.raises(UsageError, match="used"):
         other.resume(first.request_id, **options)
     assert len(ran) == 1
+
+
+def test_deciding_does_not_hold_the_event_loop_up() -> None:
+    """Approvals and ledger are databases: another process may hold one, or the network be slow."""
+    threads: list[int] = []
+
+    class Approvals(MemoryApprovals):
+        def decide(self, *args: Any) -> Any:
+            threads.append(threading.get_ident())
+            return super().decide(*args)
+
+    class Ledger(MemoryStore):
+        def events(self, **which: Any) -> Any:
+            threads.append(threading.get_ident())
+            return super().events(**which)
+
+    guard = build(Approvals(), ran := [], Ledger())
+    result = asyncio.run(guard.aresume(ask(guard).request_id, approved=True, by="ann"))
+    assert (result.success, len(ran), len(threads)) == (True, 1, 2)
+    assert threading.get_ident() not in threads
 
 
 def test_a_denied_call_is_refused_and_told_why() -> None:
