@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fcguard import ConfirmBy, Fallback, Guard, Tool
+from fcguard import ConfirmBy, Fallback, Guard, NotApplied, Tool
 from fcguard.model.states import CallState
 from fcguard.stores.base import Event, Identity, Move, Note, Open
 from fcguard.telemetry.observer import Origin, SilentObserver
@@ -149,3 +149,69 @@ def test_a_write_whose_fallback_may_have_done_it_is_not_sent_again(world: World)
     call = world.recover_one(world.guard(settle=SETTLE, **fallback))
     assert (call.did, len(world.sent)) == ("parked", 1)
     assert "fc-child" in call.message
+
+
+# -- records that contradict themselves --------------------------------------------------------------------------------
+
+
+def test_a_row_that_contradicts_its_events_is_not_acted_upon(world: World) -> None:
+    """Somebody set the attempt of a call that was lost: by the row alone it would be sent as the eighth."""
+    request_id = world.crash(applied=False, settle=SETTLE)
+    world.store._open[request_id].attempt = 7
+    found = world.recover(world.guard(settle=SETTLE))
+    (call,) = found.calls
+    assert (call.did, call.state, len(world.sent), world.confirmed) == ("left_open", "STARTED", 1, [])
+    assert "the row says attempt 7, its events say 1" in call.message
+    assert "fcguard verify" in call.message
+    assert found.unresolved == (call,)
+    assert world.kinds(request_id) == ["opened"]
+
+
+def test_a_parked_row_that_contradicts_its_events_is_not_asked_about(world: World) -> None:
+    request_id = world.crash(applied=True)
+    world.answer = lambda call: NotApplied()
+    world.recover(world.guard())
+    world.confirmed.clear()
+    world.store._open[request_id].version += 1
+    call = world.recover_one(world.guard(), parked=True)
+    assert (call.did, call.state, world.confirmed) == ("left_open", "PARKED", [])
+
+
+@pytest.mark.parametrize("state", [CallState.STARTED, CallState.PARKED])
+def test_a_call_that_is_moved_while_its_record_is_read_is_the_other_worker_s(world: World, state: CallState) -> None:
+    request_id = world.crash(applied=True)
+    if state is CallState.PARKED:
+        world.answer = lambda call: NotApplied()
+        world.recover(world.guard())
+    events = world.store.events
+
+    def moved(**which: Any) -> Any:
+        world.store.events = events  # type: ignore[method-assign]
+        row = world.store.get(request_id)
+        assert row is not None
+        ask(world.store, Move(request_id, row.version, CallState.CONFIRMING, 1, Event("confirming", 2.0, {})))
+        return events(**which)
+
+    world.store.events = moved  # type: ignore[method-assign]
+    call = world.recover_one(world.guard(), parked=True)
+    assert (call.did, call.message) == ("taken_over", "another worker moved it first")
+
+
+@pytest.mark.parametrize("parked", [True, False])
+def test_an_event_that_lacks_what_it_must_hold_leaves_the_call_to_people(world: World, parked: bool) -> None:
+    request_id = world.crash(applied=True)
+    if parked:
+        world.answer = lambda call: NotApplied()
+        world.recover(world.guard())
+    ask(world.store, Note(request_id, Event("claimed", 2.0, {"nobody": "did"})))
+    call = world.recover_one(world.guard(), parked=True)
+    assert call.did == "left_open"
+    assert "its record cannot be read (KeyError" in call.message
+
+
+def test_a_parked_call_whose_opening_lacks_its_arguments_waits(world: World) -> None:
+    identity = Identity("fc-x", "T", "create_order", "1", "write")
+    ask(world.store, Open(identity, CallState.STARTED, 1, Event("opened", 1.0, {"no": "arguments"})))
+    ask(world.store, Move("fc-x", 1, CallState.PARKED, 1, Event("parked", 2.0, {})))
+    assert world.recover_one(world.guard(), parked=True).did == "waits"
+    assert world.confirmed == []

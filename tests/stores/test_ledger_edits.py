@@ -15,7 +15,7 @@ from fcguard import Guard, NotApplied, Tool
 from fcguard.errors import StoreCorrupt, StoreError, UsageError
 from fcguard.model.identity import digest_of
 from fcguard.model.states import CallState
-from fcguard.stores.audit import audit, pruned_since
+from fcguard.stores.audit import audit, contradiction, pruned_since
 from fcguard.stores.base import Enter, Event, Gap, Head, Identity, Move, Open
 from fcguard.stores.checkpoint import Checkpoint, read_checkpoint, take_checkpoint, write_checkpoint
 from fcguard.stores.memory import MemoryStore
@@ -248,6 +248,30 @@ def test_a_ledger_in_memory_holds_envelopes_as_they_came() -> None:
     odd = {"nan": float("nan"), "pair": (1, 2), "big": 2**70}
     ask(store, Enter(Identity("fc-1", "T", "look", "1", "read"), CallState.SUCCEEDED, 1, Event("call", 1.0, {}), odd))
     assert audit(store).ok
+
+
+def test_a_call_that_moves_while_it_is_checked_is_no_fault() -> None:
+    class Busy(MemoryStore):
+        def events(self, *, request_id: str | None = None, task_id: str | None = None) -> Iterator[Any]:
+            if request_id == OPEN:
+                row = self.get(OPEN)
+                assert row is not None
+                ask(self, Move(OPEN, row.version, CallState.CONFIRMING, 1, Event("confirming", time.time(), {})))
+            return super().events(request_id=request_id, task_id=task_id)
+
+    store = Busy()
+    fill(store)
+    assert audit(store).ok
+
+
+def test_bytes_that_are_no_event_s_contradict_every_row() -> None:
+    store = MemoryStore()
+    fill(store)
+    row = store.get(OPEN)
+    assert row is not None
+    events = [replace(event, payload=b"[]") for event in store.events(request_id=OPEN)]
+    assert "are not an event's" in str(contradiction(row, events))
+    assert "has no such events" in str(contradiction(row, []))
 
 
 # Deleted, and declared as pruned
