@@ -234,10 +234,26 @@ def _targets(change: Node, dialect: str | None) -> tuple[list[Source], bool]:
         names = {item.this.table.lower() for item in change.expressions if isinstance(item.this, exp.Column)}
     else:
         names = {table.alias_or_name.lower()}
-    if "" in names:
-        return [], False  # which of the joined tables a bare name belongs to cannot be told
+    if "" in names or _are_doubled(change):
+        return [], False  # which of the tables is meant cannot be told
     nodes = {one.alias_or_name.lower(): one for one in change.find_all(exp.Table)}
     return [Source(nodes.get(name, table), name, True, None, ()) for name in sorted(names)], alone
+
+
+def _are_doubled(change: Node) -> bool:
+    """Tell whether two tables of one clause have the same name (`UPDATE a.t, b.t`)."""
+    starts = [
+        change.this,
+        *(change.args.get("using") or ()),
+        *filter(None, (change.args.get("from_"), change.args.get("from"))),
+    ]
+    for start in starts:
+        names = [
+            one.alias_or_name.lower() for one in start.find_all(exp.Table) if one.find_ancestor(exp.Select) is None
+        ]
+        if len(set(names)) < len(names):
+            return True
+    return False
 
 
 def _names_a_with(change: Node) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -54,6 +55,7 @@ class Scope:
         texts: names that stand in double quotes in the statement.
         dialect: name of the dialect; None: not known.
         own: names of all sources of the query, these and others.
+        doubled: names that more than one of them has, so that which is meant cannot be told.
         is_inner: whether columns of an outer query count as fixed values.
         memo: what is known of the outputs of queries already.
     """
@@ -64,6 +66,7 @@ class Scope:
     dialect: str | None
     named: frozenset[str] = frozenset()
     own: frozenset[str] = frozenset()
+    doubled: frozenset[str] = frozenset()
     is_inner: bool = False
     memo: dict[tuple[int, str], bool | None] = field(default_factory=dict, compare=False)
 
@@ -78,7 +81,7 @@ class Scope:
         name, table = column.name.lower(), column.table.lower()
         if table:
             sources = [source for source in self.sources if source.name == table]
-            return len(sources) == 1 and _has_column(sources[0], name, self) is True
+            return len(sources) == 1 and table not in self.doubled and _has_column(sources[0], name, self) is True
         if not self.is_alone or name in self.named:
             return False
         if self.dialect in _TEXT_OR_NAME and column.this.quoted and column.name in self.texts:
@@ -92,8 +95,9 @@ def scope_of(select: Node, parts: list[Part], like: Scope) -> Scope:
     shown = [one for one in select.expressions if isinstance(one, exp.Alias) and not isinstance(one.this, exp.Column)]
     named = frozenset(one.alias.lower() for one in shown)
     sources = tuple(part.source for part in parts)
-    own = frozenset(source.name for source in sources)
-    return Scope(sources, True, like.texts, like.dialect, named, own, like.is_inner, like.memo)
+    own = Counter(source.name for source in sources)
+    doubled = frozenset(name for name, count in own.items() if count > 1)
+    return Scope(sources, True, like.texts, like.dialect, named, frozenset(own), doubled, like.is_inner, like.memo)
 
 
 def bare_column(node: Node, dialect: str | None) -> Node | None:
