@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fcguard.constraints.options import check_count
 from fcguard.constraints.state import SharedState, new_lock, state_key, wall_clock
@@ -15,7 +15,41 @@ from fcguard.model.task import Task
 __all__ = ["AttemptBudget", "CallBudget", "TaskBudget", "task_budget"]
 
 
-class CallBudget:
+class _TaskLimit:
+    """Counts something in each task, up to a limit."""
+
+    __slots__ = ("_lock", "_state", "limit", "name")
+    _unit: ClassVar[str]
+
+    def __init__(self, limit: int, *, name: str, state: SharedState | None = None) -> None:
+        self.limit, self.name = check_count(name, "limit", limit, 0), name
+        self._lock, self._state = new_lock(), state
+
+    def _take(self, call: Call, outside: int) -> Violation | None:
+        """Count one more, or refuse; outside a task, so many were counted before."""
+        task: Task | None = call.task
+        if self._state is not None and task is not None:
+            is_left = self._state.change(_key(self._unit, self.name, task), _one_more(self.limit))
+            return None if is_left else _exhausted(self.name, self._unit, self.limit)
+        memory: dict[Any, Any] = {self: outside} if task is None else task.memory
+        with self._lock:
+            used = memory.get(self, 0)
+            if used < self.limit:
+                memory[self] = used + 1
+                return None
+        return _exhausted(self.name, self._unit, self.limit)
+
+    def _give_back(self, call: Call) -> None:
+        if call.task is None:
+            return
+        if self._state is not None:
+            self._state.change(_key(self._unit, self.name, call.task), _one_less)
+            return
+        with self._lock:
+            call.task.memory[self] -= 1
+
+
+class CallBudget(_TaskLimit):
     """Lets the tools that carry it be called at most `limit` times in one task (`BUDGET_EXHAUSTED`).
 
     Retries of one call count once, a call that was refused before it was sent not at all, confirmations never. Tools that share
@@ -27,39 +61,23 @@ class CallBudget:
         state: where the count is kept, by task id, for workers that share a task; None: in this process, per entered task.
     """
 
-    __slots__ = ("_lock", "_state", "limit", "name")
+    __slots__ = ()
+    _unit = "calls"
 
     def __init__(self, limit: int, *, name: str = "call_budget", state: SharedState | None = None) -> None:
-        self.limit, self.name = check_count(name, "limit", limit, 0), name
-        self._lock, self._state = new_lock(), state
+        super().__init__(limit, name=name, state=state)
 
     def admit(self, call: Call, now: float) -> Violation | None:
         """Count the first attempt of a call, or refuse it."""
-        if call.attempts or call.purpose == "confirm":
-            return None
-        task: Task | None = call.task
-        if self._state is not None and task is not None:
-            is_left = self._state.change(_key("calls", self.name, task), _take(self.limit))
-            return None if is_left else _exhausted(self.name, "calls", self.limit)
-        memory: dict[Any, Any] = {} if task is None else task.memory
-        with self._lock:
-            used = memory.get(self, 0)
-            if used < self.limit:
-                memory[self] = used + 1
-                return None
-        return _exhausted(self.name, "calls", self.limit)
+        return None if call.attempts or call.purpose == "confirm" else self._take(call, 0)
 
     def settle(self, call: Call, attempt: Attempt | None, now: float) -> None:
         """Give the call back if nothing was sent."""
-        if attempt is None and not call.attempts and call.purpose != "confirm" and call.task is not None:
-            if self._state is not None:
-                self._state.change(_key("calls", self.name, call.task), _give_back)
-                return
-            with self._lock:
-                call.task.memory[self] -= 1
+        if attempt is None and not call.attempts and call.purpose != "confirm":
+            self._give_back(call)
 
 
-class AttemptBudget:
+class AttemptBudget(_TaskLimit):
     """Lets the tools that carry it be started at most `limit` times in one task, retries included (`BUDGET_EXHAUSTED`).
 
     Confirmations never count. Tools that share the instance share the budget. Outside a task the limit holds for one call.
@@ -70,36 +88,20 @@ class AttemptBudget:
         state: where the count is kept, by task id, for workers that share a task; None: in this process, per entered task.
     """
 
-    __slots__ = ("_lock", "_state", "limit", "name")
+    __slots__ = ()
+    _unit = "attempts"
 
     def __init__(self, limit: int, *, name: str = "attempt_budget", state: SharedState | None = None) -> None:
-        self.limit, self.name = check_count(name, "limit", limit, 0), name
-        self._lock, self._state = new_lock(), state
+        super().__init__(limit, name=name, state=state)
 
     def admit(self, call: Call, now: float) -> Violation | None:
         """Count an attempt, or refuse it."""
-        if call.purpose == "confirm":
-            return None
-        task: Task | None = call.task
-        if self._state is not None and task is not None:
-            is_left = self._state.change(_key("attempts", self.name, task), _take(self.limit))
-            return None if is_left else _exhausted(self.name, "attempts", self.limit)
-        memory: dict[Any, Any] = {self: len(call.attempts)} if task is None else task.memory
-        with self._lock:
-            used = memory.get(self, 0)
-            if used < self.limit:
-                memory[self] = used + 1
-                return None
-        return _exhausted(self.name, "attempts", self.limit)
+        return None if call.purpose == "confirm" else self._take(call, len(call.attempts))
 
     def settle(self, call: Call, attempt: Attempt | None, now: float) -> None:
         """Give the attempt back if nothing was sent."""
-        if attempt is None and call.purpose != "confirm" and call.task is not None:
-            if self._state is not None:
-                self._state.change(_key("attempts", self.name, call.task), _give_back)
-                return
-            with self._lock:
-                call.task.memory[self] -= 1
+        if attempt is None and call.purpose != "confirm":
+            self._give_back(call)
 
 
 class _Spent:
@@ -222,11 +224,11 @@ def _key(kind: str, name: str, task: Task) -> str:
     return state_key(f"budget_{kind}", name, task.context.task_id)
 
 
-def _take(limit: int) -> Callable[[int | None], tuple[int | None, bool]]:
+def _one_more(limit: int) -> Callable[[int | None], tuple[int | None, bool]]:
     return lambda used: ((used or 0) + 1, True) if (used or 0) < limit else (used, False)
 
 
-def _give_back(used: int | None) -> tuple[int | None, None]:
+def _one_less(used: int | None) -> tuple[int | None, None]:
     return (None if used is None or used <= 1 else used - 1), None
 
 
