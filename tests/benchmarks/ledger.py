@@ -1,6 +1,6 @@
 """Benchmark of the ledger beside raw sqlite3 on the same disk, and of PostgreSQL beside plain inserts.
 
-    python -m tests.benchmarks.ledger [--quick] [--json] [--no-postgres]
+    python -m tests.benchmarks.ledger [--quick | --smoke] [--json] [--no-postgres]
 
 Group commit: N asyncio callers wait for durable records, beside raw inserts in transactions of N rows with the same bytes,
 once into one plain table and once into the ledger's own tables. A lone durable write, beside one bare FULL commit, and its
@@ -14,31 +14,26 @@ import argparse
 import asyncio
 import json
 import os
-import queue
 import shutil
-import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
 from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import CallQuery, Enter, Event, Identity, Move, Open
-from fcguard.stores.batch import Batch
 from fcguard.stores.memory import MemoryStore
 from fcguard.stores.sqlite import SQLiteStore
-from fcguard.stores.sqlite_rows import SQLiteView, flush
-from fcguard.stores.sqlite_schema import connect
 from fcguard.testing.store_contract import ask
+from tests.benchmarks.ledger_floor import BareGroupCommit, SameRows, insert_plain, open_plain
 
 WIDTHS = (1, 4, 16, 64, 256)
 ARGUMENTS = {"order_id": "A20260130001", "sku": "S-1", "quantity": 2}
@@ -52,6 +47,29 @@ PAYLOAD = {
 RESULT = {"success": True, "error_type": None, "tool_name": "query_order", "data": ARGUMENTS | {"status": "pending"}}
 
 Row = dict[str, Any]
+
+
+class Scale(NamedTuple):
+    """How much is measured.
+
+    Attributes:
+        rounds: how often each is timed.
+        batches: records of each waiting caller in a round.
+        lone: lone writes in a round.
+        many: calls of the full ledger.
+        workers: calls of each PostgreSQL worker.
+    """
+
+    rounds: int
+    batches: int
+    lone: int
+    many: int
+    workers: int
+
+
+WHOLE = Scale(9, 25, 200, 1_000_000, 1000)
+QUICK = Scale(3, 10, 50, 100_000, 200)
+SMOKE = Scale(1, 1, 2, 1_000, 10)
 
 
 class Waiters:
@@ -139,105 +157,23 @@ async def _load(store: Any, calls: Calls, width: int, total: int) -> float:
     return (time.perf_counter() - started) / len(made)
 
 
-def _raw(path: Path, *ddl: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    for statement in ddl:
-        connection.execute(statement)
-    return connection
-
-
-def _plain(connection: sqlite3.Connection, size: int, width: int, total: int) -> float:
-    """Insert rows of `size` bytes in transactions of `width`; answer seconds a row."""
-    rows = [("fc-20260130-000000000001", "call", b"h" * 32, b"p" * size)] * width
-    started = time.perf_counter()
-    for _ in range(total // width):
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("INSERT INTO plain (request_id, kind, hash, payload) VALUES (?, ?, ?, ?)", rows)
-        connection.execute("COMMIT")
-    return (time.perf_counter() - started) / (total // width * width)
-
-
-class BareGroupCommit:
-    """The least that waiting callers can cost: a thread that inserts one row made before for each.
-
-    It has `submit` as a ledger has, but encodes, hashes, checks and remembers nothing; one row a call, in one table.
-    """
-
-    def __init__(self, path: Path, size: int) -> None:
-        self._path, self._row = path, ("fc-20260130-000000000001", "call", b"h" * 32, b"p" * size)
-        self._queue: queue.SimpleQueue[Callable[[Any], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def submit(self, command: Any, done: Callable[[Any], None]) -> None:
-        """Queue a row."""
-        self._queue.put(done)
-
-    def close(self) -> None:
-        """End the thread."""
-        self._queue.put(None)
-        self._thread.join()
-
-    def _run(self) -> None:
-        connection = _raw(self._path, "CREATE TABLE plain (id INTEGER PRIMARY KEY, request_id, kind, hash, payload)")
-        while (first := self._queue.get()) is not None:
-            waiting = [first]
-            with suppress(queue.Empty):
-                while (more := self._queue.get_nowait()) is not None:
-                    waiting.append(more)
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(
-                "INSERT INTO plain (request_id, kind, hash, payload) VALUES (?, ?, ?, ?)", [self._row] * len(waiting)
-            )
-            connection.execute("COMMIT")
-            for done in waiting:
-                done(True)
-        connection.close()
-
-
-class SameRows:
-    """Writes the ledger's own rows, made before, with the ledger's own statements: what its tables cost by themselves."""
-
-    def __init__(self, path: Path) -> None:
-        self._connection = connect(str(path), synchronous="FULL", busy_timeout=5.0, create=True)
-        self._calls = Calls()
-
-    def run(self, width: int, total: int) -> float:
-        """Answer seconds a call."""
-        spent = 0.0
-        for _ in range(total // width):
-            self._connection.execute("BEGIN IMMEDIATE")
-            batch = Batch(SQLiteView(self._connection), "bench", 0.0, lease=60.0, careful=False)
-            for _ in range(width):
-                batch.apply(self._calls.read())
-            started = time.perf_counter()
-            flush(self._connection, batch)
-            self._connection.execute("COMMIT")
-            spent += time.perf_counter() - started
-        return spent / (total // width * width)
-
-
-def group_commit(rounds: int, quick: bool) -> list[Row]:
+def group_commit(scale: Scale) -> list[Row]:
     """Measure callers that wait together."""
     rows: list[Row] = []
     with scratch() as directory:
         store, calls = SQLiteStore(directory / "ledger.db"), Calls()
-        same = SameRows(directory / "same.db")
-        plain = _raw(
-            directory / "raw.db", "CREATE TABLE plain (id INTEGER PRIMARY KEY, request_id, kind, hash, payload)"
-        )
+        same = SameRows(directory / "same.db", Calls().read)
+        plain = open_plain(directory / "raw.db")
         ask(store, calls.read())
         size = len(next(iter(store.events())).payload)
         bare = BareGroupCommit(directory / "bare.db", size)
         for width in WIDTHS:
-            total = max(width * (10 if quick else 25), 150)
+            total = max(width * scale.batches, 150)
             times: dict[str, list[float]] = {"ledger": [], "plain": [], "same": [], "bare": []}
-            for _ in range(rounds):
+            for _ in range(scale.rounds):
                 times["bare"].append(asyncio.run(_load(bare, calls, width, total)))
                 times["ledger"].append(asyncio.run(_load(store, calls, width, total)))
-                times["plain"].append(_plain(plain, size, width, total))
+                times["plain"].append(insert_plain(plain, size, width, total))
                 times["same"].append(same.run(width, total))
             ledger, row, both, least = (
                 statistics.median(times[name]) * 1e6 for name in ("ledger", "plain", "same", "bare")
@@ -245,7 +181,8 @@ def group_commit(rounds: int, quick: bool) -> list[Row]:
             rows.append({
                 "name": "group commit", "callers": width, "us_per_call": ledger, "us_per_row": ledger / 2,
                 "raw_us_per_row": row, "raw_same_rows_us_per_call": both, "bare_group_us": least,
-                "x_raw_row": ledger / 2 / row, "x_same_rows": ledger / both, "bare_x_raw_row": least / row, "calls_per_s": 1e6 / ledger, "payload_bytes": size,
+                "x_raw_row": ledger / 2 / row, "x_same_rows": ledger / both, "bare_x_raw_row": least / row,
+                "calls_per_s": 1e6 / ledger, "payload_bytes": size,
             })  # fmt: skip
         store.close()
         bare.close()
@@ -253,23 +190,21 @@ def group_commit(rounds: int, quick: bool) -> list[Row]:
     return rows
 
 
-def lone_writes(rounds: int, quick: bool) -> list[Row]:
+def lone_writes(scale: Scale) -> list[Row]:
     """Measure one caller that waits alone, from a thread, beside a bare commit; and count the fsyncs."""
-    count = 50 if quick else 200
+    count = scale.lone
     with scratch() as directory:
         store, calls = SQLiteStore(directory / "ledger.db"), Calls()
-        plain = _raw(
-            directory / "raw.db", "CREATE TABLE plain (id INTEGER PRIMARY KEY, request_id, kind, hash, payload)"
-        )
+        plain = open_plain(directory / "raw.db")
         with (directory / "fsync").open("wb") as file:
             times: dict[str, list[float]] = {"read": [], "write": [], "commit": [], "fsync": []}
             ask(store, calls.read())
-            for _ in range(rounds * count):
+            for _ in range(scale.rounds * count):
                 command = calls.read()
                 opening, outcome = calls.write()
                 times["read"].append(_timed(lambda command=command: ask(store, command)))
                 times["write"].append(_timed(lambda one=opening, two=outcome: (ask(store, one), ask(store, two()))))
-                times["commit"].append(_timed(lambda: _plain(plain, 800, 1, 1)))
+                times["commit"].append(_timed(lambda: insert_plain(plain, 800, 1, 1)))
                 times["fsync"].append(_timed(lambda: (file.write(b"x" * 4096), file.flush(), os.fsync(file.fileno()))))
         store.close()
         plain.close()
@@ -330,19 +265,19 @@ def worker(kind: str, path: str, count: int) -> None:
     os._exit(0)
 
 
-def growth(rounds: int, quick: bool) -> list[Row]:
+def growth(scale: Scale) -> list[Row]:
     """Measure a ledger of many calls beside an empty one: appending, writing with keys, reading, listing."""
-    many = 100_000 if quick else 1_000_000
+    many = scale.many
     with scratch() as directory:
         full, calls = SQLiteStore(directory / "full.db"), Calls()
-        for _ in range(many // 10_000):
-            asyncio.run(_load(full, calls, 1000, 10_000))
+        for _ in range(max(many // 10_000, 1)):
+            asyncio.run(_load(full, calls, 1000, min(many, 10_000)))
         for _ in range(20):
             ask(full, calls.write()[0])
         times: dict[str, list[float]] = {
             name: [] for name in ("full", "empty", "full w", "empty w", "get", "get0", "open")
         }
-        for number in range(max(rounds, 5)):
+        for number in range(max(scale.rounds, 5)):
             empty, young = SQLiteStore(directory / f"empty-{number}.db"), Calls()
             ask(empty, young.read())
             times["full"].append(asyncio.run(_load(full, calls, 64, 64 * 20)))
@@ -367,7 +302,7 @@ def growth(rounds: int, quick: bool) -> list[Row]:
     ]
 
 
-def memory(quick: bool) -> list[Row]:
+def memory(scale: Scale) -> list[Row]:
     """Measure the memory ledger: a submit, before and after it is full."""
     store, calls = MemoryStore(), Calls()
     rows: list[Row] = []
@@ -384,14 +319,14 @@ def _ignore(answer: Any) -> None:
     pass
 
 
-def postgres(quick: bool) -> list[Row]:
+def postgres(scale: Scale) -> list[Row]:
     """Measure sixteen worker processes on one PostgreSQL server, beside plain inserts; nothing without a server."""
     with suppress(ImportError):
         from tests.stores.postgres_server import find_programs, running_server
 
         if find_programs() is not None:
             with running_server() as server:
-                return _postgres(server.url, 200 if quick else 1000)
+                return _postgres(server.url, scale.workers)
     return []
 
 
@@ -487,6 +422,7 @@ def _cell(value: Any) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="under a minute, with a ledger of 100,000 calls")
+    parser.add_argument("--smoke", action="store_true", help="seconds: shows that it runs, measures nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--no-postgres", action="store_true")
     parser.add_argument("--rounds", type=int)
@@ -499,13 +435,15 @@ def main() -> None:
         else:
             worker(kind, target, int(count))
         return
-    rounds = options.rounds or (3 if options.quick else 9)
+    scale = SMOKE if options.smoke else QUICK if options.quick else WHOLE
+    if options.rounds:
+        scale = scale._replace(rounds=options.rounds)
     parts: dict[str, list[Row]] = {
-        "group commit": group_commit(rounds, options.quick),
-        "one at a time": lone_writes(rounds, options.quick),
-        "growth": growth(rounds, options.quick),
-        "memory": memory(options.quick),
-        "postgres": [] if options.no_postgres else postgres(options.quick),
+        "group commit": group_commit(scale),
+        "one at a time": lone_writes(scale),
+        "growth": growth(scale),
+        "memory": memory(scale),
+        "postgres": [] if options.no_postgres else postgres(scale),
     }
     if options.json:
         print(json.dumps(parts, indent=1))
