@@ -9,6 +9,7 @@ from fcguard.errors import ToolCallFailed
 from fcguard.model.failure import ErrorType, FailureClass, class_of
 from fcguard.model.outcome import NotApplied, Signal
 from fcguard.recovery.chain import LIBRARIES, MOST_LINKS, is_of, linked, names_of, read, wrapped
+from fcguard.recovery.classify_aws import aws_answer
 from fcguard.recovery.classify_database import database_answer
 from fcguard.recovery.classify_http import (
     CLIENT_DEFAULTS,
@@ -133,7 +134,7 @@ def _decide(path: list[BaseException], error: BaseException) -> tuple[Answer, Ba
 
 def _own(link: BaseException) -> Answer | None:
     """Answer what the tables of libraries say about one layer."""
-    answer = client_answer(link)
+    answer = client_answer(link) or aws_answer(link)
     if answer is not None:
         return answer
     status = status_of(link)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
+from fcguard.recovery.classify_aws import AWS_CODES
 from fcguard.recovery.classify_database import DRIVER_ERRORS, SQLITE_CODES, SQLSTATES
 from fcguard.recovery.classify_http import CLIENT_DEFAULTS, CLIENT_ERRORS, STATUSES
 from fcguard.recovery.classify_system import ERRNOS, MCP_CODES, PYTHON_ERRORS, TOOL_PROTOCOL_ERRORS
@@ -15,6 +16,7 @@ TABLES = {
     "statuses": STATUSES,
     "clients": CLIENT_ERRORS,
     "wrappers": CLIENT_DEFAULTS,
+    "aws": AWS_CODES,
     "sqlstates": SQLSTATES,
     "sqlite": SQLITE_CODES,
     "drivers": DRIVER_ERRORS,

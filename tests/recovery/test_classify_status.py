@@ -184,3 +184,42 @@ def test_headers_that_cannot_be_read_are_no_headers():
             raise RuntimeError
 
     assert classify(with_fields(status_code=429, headers=Headers())).retry_after is None
+
+
+def aws_error(code, status=400):
+    answer = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return botocore.exceptions.ClientError(answer, "PutItem")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "error_type", "proof"),
+    [
+        ("ThrottlingException", 400, "RATE_LIMITED", "unknown"),
+        ("ProvisionedThroughputExceededException", 400, "RATE_LIMITED", "unknown"),
+        ("SlowDown", 503, "DEPENDENCY_ERROR", "unknown"),
+        ("ExpiredTokenException", 400, "PERMISSION_DENIED", "refused"),
+        ("AccessDenied", 403, "PERMISSION_DENIED", "refused"),
+        ("ConditionalCheckFailedException", 400, "PRECONDITION_FAILED", "refused"),
+        ("ResourceInUseException", 400, "PRECONDITION_FAILED", "unknown"),
+        ("TransactionConflictException", 400, "DEPENDENCY_ERROR", "refused"),
+        ("RequestTimeout", 400, "TIMEOUT", "unknown"),
+        ("ServiceQuotaExceededException", 402, "RESOURCE_EXHAUSTED", "refused"),
+        ("ValidationException", 400, "PARAM_INVALID", "refused"),
+        ("SomethingNew", 409, "PRECONDITION_FAILED", "unknown"),
+    ],
+)
+def test_the_code_of_an_aws_service_says_more_than_its_status(code, status, error_type, proof):
+    found = classify(aws_error(code, status))
+    assert (found.error_type, found.proof) == (error_type, proof)
+
+
+def test_whatever_botocore_retries_as_throttling_is_a_rate_limit():
+    from botocore.retries.standard import ThrottledRetryableChecker
+
+    codes = ThrottledRetryableChecker._THROTTLED_ERROR_CODES
+    assert {classify(aws_error(code)).error_type for code in codes} == {"RATE_LIMITED"}
+
+
+@pytest.mark.parametrize("answer", [{}, {"Error": {"Code": 5}}, {"Error": {"Code": "SlowDown"}}])
+def test_an_answer_of_another_shape_is_left_to_its_status(answer):
+    assert classify(botocore.exceptions.ClientError(answer, "PutItem")).error_type in ("TOOL_ERROR", "UNCERTAIN_RESULT")
