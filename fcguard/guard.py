@@ -50,7 +50,7 @@ from fcguard.scope import (
 )
 from fcguard.stores.base import Store
 from fcguard.telemetry.contained import contained
-from fcguard.telemetry.observer import Observer
+from fcguard.telemetry.observer import Observer, Origin
 from fcguard.telemetry.standard import default_observer
 from fcguard.workers import Workers
 
@@ -419,6 +419,8 @@ class Guard(Declaring, Recovering):
         call = Call(new_request_id(now), intent, purpose, parent, given)
         if purpose != "primary" and parent is not None:
             parent.children = (*parent.children, call.request_id)
+            if type(parent.observed) is Origin:  # a parked call that is only asked about has no span of its own
+                call.observed = parent.observed
         call.started_at, call.started = now, self._clock()
         return call
 

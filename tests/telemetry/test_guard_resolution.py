@@ -12,6 +12,7 @@ from opentelemetry.trace import StatusCode
 from fcguard.errors import StoreError, UsageError
 from fcguard.guard import Guard
 from fcguard.model.outcome import Applied
+from fcguard.model.tool import ConfirmBy
 from fcguard.stores.payload import body_of
 from fcguard.stores.sqlite import SQLiteStore
 from fcguard.telemetry import semconv as names
@@ -210,3 +211,39 @@ def test_a_call_that_is_confirmed_later_counts_its_attempts_once(recorded: Recor
     named = [(body["trace_id"], body["span_id"]) for body in bodies if "span_id" in body]
     assert named == [(f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}") for span in (first, second)]
     assert bodies[-1]["result"]["trace_id"] == named[1][0]
+
+
+@pytest.mark.parametrize("by_tool", [False, True], ids=["confirm=function", "ConfirmBy"])
+def test_a_parked_call_that_is_asked_about_again_is_linked_from_every_look(
+    recorded: Recorded, tmp_path: Path, by_tool: bool
+) -> None:
+    orders: dict[str, str] = {}
+    with make(recorded, tmp_path, tools=False) as guard:
+
+        @guard.tool(effect="read")
+        def query_order(order_id: str) -> str:
+            return orders.get(order_id, "")
+
+        def exists(call: Any) -> Any:
+            found = guard.call("query_order", {"order_id": call.arguments["order_id"]})
+            return Applied(found.data) if found.data else None
+
+        confirm = ConfirmBy("query_order", lambda data: True if data else None) if by_tool else exists
+
+        @guard.tool(effect="write", confirm=confirm)
+        def create_order(order_id: str) -> str:
+            raise ConnectionResetError
+
+        with guard.task("order"):
+            guard.call("create_order", {"order_id": "A1"})
+        before = len(recorded.spans)
+        assert guard.recover(parked=True).totals == {"waits": 1}
+        orders["A1"] = "created"
+        assert guard.recover(parked=True).totals == {"confirmed": 1}
+    first, last = told(recorded)
+    roots = [span for span in recorded.spans[before:] if span.parent is None]
+    assert [span.name for span in roots] == ["execute_tool query_order"] * 2 + ["execute_tool create_order"]
+    for span in roots:
+        (link,) = span.links
+        assert (link.context.trace_id, link.context.span_id) == (first.context.trace_id, first.context.span_id)
+    assert (last.attributes or {})[names.OUTCOME_BASIS] == "confirmed"
