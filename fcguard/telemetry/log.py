@@ -102,7 +102,9 @@ class LogObserver:
             if attempt.error_type is not None:
                 fields["error_type"] = code_of(attempt.error_type)
             if attempt.error is not None:
-                fields["exception"] = type(attempt.error).__name__
+                fields["exception_type"] = type(
+                    attempt.error
+                ).__name__  # `exception` is structlog's own, for tracebacks
             self._debug(emit, "attempt ended", call, fields)
 
     def recovery_started(self, call: Call, action: str) -> None:

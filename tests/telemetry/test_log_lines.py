@@ -127,8 +127,35 @@ def test_debug_lines_tell_attempts_recoveries_and_steps(driver: Driver, caplog: 
     assert told[0][1]["duration_ms"] == 500.0
     attempt = told[1][1]
     assert (attempt["attempt"], attempt["effect"], attempt["error_type"]) == (1, "unknown", "TIMEOUT")
-    assert (attempt["exception"], attempt["delay_s"]) == ("TimeoutError", 0.5)
+    assert (attempt["exception_type"], attempt["delay_s"]) == ("TimeoutError", 0.5)
     assert (told[2][1]["action"], told[2][1]["result"]) == ("confirm", "applied")
+
+
+STRUCTLOGS_OWN = {
+    "event",
+    "level",
+    "timestamp",
+    "logger",
+    "exception",
+    "exc_info",
+    "stack",
+    "stack_info",
+    "positional_args",
+}
+"""Keys that processors and renderers of structlog give a meaning of their own: `exception` is printed below the line."""
+
+
+def test_no_line_uses_a_key_that_structlog_has_a_meaning_for(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "fcguard")
+    driver.confirmed_write()
+    driver.refuse(Failure.of(ErrorType.PARAM_INVALID, "", "schema"))
+    call = driver.start()
+    driver.observer.stage(call, "context", 1.0, 1.5)
+    driver.attempt(call, error_type="TOOL_ERROR", error=ValueError("canary"), delay=0.5)
+    driver.end(call)
+    fields = {key for record in of_fcguard(caplog) for key in record.fcguard}
+    assert {"exception_type", "attempt", "error_type", "stage", "next_action", "duration_ms"} <= fields
+    assert fields & STRUCTLOGS_OWN == set()
 
 
 def test_no_debug_lines_at_info(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
