@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from fcguard import Applied, Environment, Guard, NotApplied
 from fcguard.errors import StoreUnavailable
 from fcguard.model.states import CallState
+from fcguard.stores.audit import audit
 from fcguard.stores.base import Accepted, Enter, Move, Open
-from fcguard.stores.chain import verify
 from fcguard.telemetry.observer import SilentObserver
 
 SETTLE = 0.3
@@ -194,7 +194,7 @@ def recover(colour: str, url: str, folder: Path, schema: str) -> dict[str, Any]:
     found = asyncio.run(guard.arecover()) if colour == "async" else guard.recover()
     again = guard.recover()
     store = guard.store
-    verification = verify(store.events(), heads=store.heads(), gaps=store.gaps())
+    verification = audit(store)
     effects = folder / "effects"
     out = {
         "effects": len(effects.read_text().splitlines()) if effects.exists() else 0,

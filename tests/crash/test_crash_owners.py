@@ -17,8 +17,8 @@ import pytest
 
 from fcguard import Guard
 from fcguard.reconcile.report import Recovered
+from fcguard.stores.audit import audit
 from fcguard.stores.base import CallQuery
-from fcguard.stores.chain import verify
 from tests.crash.crash_worker import make_guard, make_store
 
 _WORKER = Path(__file__).with_name("crash_worker.py")
@@ -44,7 +44,7 @@ def effects(folder: Path) -> int:
 def guard(tmp_path: Path) -> Iterator[Guard]:
     made = make_guard(make_store(str(tmp_path / "ledger.db"), tmp_path, "-"), tmp_path, "", "sync")
     yield made
-    assert verify(made.store.events(), heads=made.store.heads()).fault is None
+    assert audit(made.store).fault is None
     made.close()
 
 
