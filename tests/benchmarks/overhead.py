@@ -1,11 +1,11 @@
 """Benchmark of a governed call beside a bare `pydantic.validate_call` of the same function and beside agent frameworks.
 
-Run: `python tests/benchmarks/overhead.py [--quick] [--json] [--rounds N] [--where] [--peers NAME ...]`.
+Run: `python tests/benchmarks/overhead.py [--quick] [--json] [--rounds N] [--where] [--telemetry] [--peers NAME ...]`.
 
 All paths of one colour and of the other are timed in one interleaved run (see `harness`), each after a check that it runs
 the tool exactly once; figures are medians, and `x` is how many bare calls a path costs, compared round by round. `--quick`
 stays under two minutes and leaves out the longest parts, `--json` prints nothing but the list of rows, `--where` shows the
-steps of one call. What was left out, and why, is said on stderr.
+steps of one call, `--telemetry` what telemetry adds to one. What was left out, and why, is said on stderr.
 """
 
 from __future__ import annotations
@@ -132,8 +132,7 @@ def _show(rows: list[Row]) -> None:
             if row["colour"] == colour and "batches" in row and "x_silent" not in row
         ]
         print_table(f"One {colour} call", ["path", "us", "x", "best us", "quiet", "version"], body)
-    body = [[row["name"], row["colour"], row["us"], row["x_silent"]] for row in rows if "x_silent" in row]
-    print_table("Telemetry of one call", ["path", "colour", "us", "x without telemetry"], body)
+    _show_telemetry(rows)
     body = [
         [row["name"], row["calls_per_second"], row["processor_us"]]
         for row in rows
@@ -152,12 +151,20 @@ def _show(rows: list[Row]) -> None:
     sys.stdout.write(f"\nx: times a bare pydantic.validate_call of the same tool, in the same round. {about}.\n")
 
 
+def _show_telemetry(rows: list[Row]) -> None:
+    body = [[row["name"], row["colour"], row["us"], row["x_silent"]] for row in rows if "x_silent" in row]
+    print_table("Telemetry of one call", ["path", "colour", "us", "x without telemetry"], body)
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="under two minutes")
     parser.add_argument("--json", action="store_true", help="print a JSON list of rows and nothing else")
     parser.add_argument("--rounds", type=int, help="how often each path is timed (41; 15 with --quick)")
     parser.add_argument("--where", action="store_true", help="show the steps of one call instead")
+    parser.add_argument(
+        "--telemetry", action="store_true", help="compare calls that differ in their telemetry alone instead"
+    )
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS), help="only these frameworks")
     parser.add_argument("--smoke", action="store_true", help="the shortest run that shows that all parts work")
     parser.add_argument("--child", choices=list(CHILDREN), help=argparse.SUPPRESS)
@@ -185,6 +192,13 @@ def main(arguments: list[str] | None = None) -> None:
                 [row["step"], row["us"], f"{row['share']:.0%}", row["x_validate_call"], row["what"]] for row in rows
             ]
             print_table("Where the time of a governed call goes", ["step", "us", "share", "x", "what"], body)
+        return
+    if options.telemetry:
+        rows = asyncio.run(_telemetry(options))
+        if options.json:
+            print_rows(rows)
+        else:
+            _show_telemetry(rows)
         return
     with redirect_stdout(sys.stderr):  # what a peer prints must not stand between the rows
         rows = asyncio.run(_measure(options))

@@ -80,6 +80,13 @@ def test_the_steps_of_a_call_add_up() -> None:
     assert sum(row["us"] for row in rows[:-1]) == pytest.approx(rows[-1]["us"], abs=0.1)
 
 
+def test_telemetry_can_be_measured_alone() -> None:
+    done = run("--telemetry", "--smoke", "--rounds", "1")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Telemetry of one call" in done.stdout
+    assert "sampled out by ratio" in done.stdout
+
+
 def test_no_rounds_are_refused() -> None:
     done = run("--rounds", "0")
     assert done.returncode == 2
