@@ -88,7 +88,10 @@ def drive_in_own_loop(make: Callable[[], Coroutine[Any, Any, T]], workers: Worke
             loop, task = running
             with suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(task.cancel)
-        ended.wait(_LAST_WORD)
+        late = job.abandon()
+        if late is not None:  # it was entered
+            late.on_end(lambda _: ended.set())
+            ended.wait(_LAST_WORD)
         raise
     if outcome[1] is not None:
         raise outcome[1]
@@ -156,8 +159,9 @@ class BlockingIO(_Base):
         """Run the tool inline without a timeout, in a worker thread with one."""
         prepared = call.prepared
         info = CallInfo(call, attempt, self.monotonic, self._keep, with_headers)
-        token = CURRENT.set(info)
+        before, token = CURRENT.get(), None
         try:
+            token = CURRENT.set(info)
             if prepared.is_async:
                 return drive_in_own_loop(lambda: self._aio.invoke(call, attempt, timeout), self._workers)
             args, keywords = prepare_arguments(call, info)
@@ -170,7 +174,10 @@ class BlockingIO(_Base):
         except NoThread as error:
             raise _no_thread(error) from error
         finally:
-            CURRENT.reset(token)
+            if token is None:  # interrupted in this very moment
+                CURRENT.set(before)
+            else:
+                CURRENT.reset(token)
 
     def _in_thread(self, fn: Callable[[], Any], attempt: Attempt, timeout: float) -> Any:
         ended = threading.Event()
@@ -197,8 +204,12 @@ class BlockingIO(_Base):
         """Hand a command to the ledger and block until it is durable."""
         answers: list[Any] = []
         if getattr(store, "answers_inline", False):
-            store.submit(command, answers.append)
-            return _open_answer(answers, heard)
+            try:
+                store.submit(command, answers.append)
+                return _open_answer(answers, heard)
+            except BaseException:
+                _hear(answers, heard)
+                raise
         began = self.monotonic()
         waiting = threading.Lock()
         waiting.acquire()
@@ -211,12 +222,11 @@ class BlockingIO(_Base):
         try:
             if not answers:
                 waiting.acquire()
+            return self._waited(answers, heard, began)
         except BaseException:
             if answers or waiting.acquire(timeout=_LAST_WORD):
-                with suppress(Exception):
-                    _open_answer(answers, heard)
+                _hear(answers, heard)
             raise
-        return self._waited(answers, heard, began)
 
 
 async def _awaited(value: Any) -> Any:
@@ -248,6 +258,13 @@ def _no_thread(error: NoThread) -> NotEntered:
     return NotEntered(
         ErrorType.RESOURCE_EXHAUSTED, f"The machine has no thread for the function; it was not started: {error}"
     )
+
+
+def _hear(answers: list[Any], heard: Callable[[Any], None] | None) -> None:
+    """Take note of the ledger's answer, if there is one, for a caller that is interrupted."""
+    if answers:
+        with suppress(Exception):
+            _open_answer(answers, heard)
 
 
 def _open_answer(answers: list[Any], heard: Callable[[Any], None] | None) -> Any:
@@ -289,8 +306,9 @@ class AsyncioIO(_Base):
         prepared = call.prepared
         info = CallInfo(call, attempt, self.monotonic, self._keep, with_headers)
         fn = prepared.tool.fn
-        token = CURRENT.set(info)
+        before, token = CURRENT.get(), None
         try:
+            token = CURRENT.set(info)
             args, keywords = prepare_arguments(call, info)
             if prepared.is_async:
                 value = enter(fn, args, keywords)
@@ -305,10 +323,13 @@ class AsyncioIO(_Base):
         except NoThread as error:
             raise _no_thread(error) from error
         finally:
-            with suppress(
-                ValueError
-            ):  # a coroutine that is closed by the garbage collector is closed in another context
-                CURRENT.reset(token)
+            try:
+                if token is None:  # interrupted in this very moment
+                    CURRENT.set(before)
+                else:
+                    CURRENT.reset(token)
+            except ValueError:  # a coroutine that is closed by the garbage collector is closed in another context
+                pass
 
     async def _await(self, call: Call, value: Any) -> Any:
         if not isasyncgen(value):
@@ -383,9 +404,7 @@ class AsyncioIO(_Base):
             try:
                 await _answered(answers, waiting)
             except asyncio.CancelledError:
-                if answers:
-                    with suppress(Exception):
-                        _open_answer(answers, heard)
+                _hear(answers, heard)
                 raise
         return self._waited(answers, heard, began)
 

@@ -233,7 +233,11 @@ class TaskScope:
         task = self._task = Task(self._context, self._clock(), token_hex(8), outer)
         if outer is not None and not self._may_widen:
             task.context = narrowed(self._context, outer.context, tools.names())
-        self._token = CURRENT_TASK.set(task)
+        try:
+            self._token = CURRENT_TASK.set(task)
+        except BaseException:  # an interrupt in this very moment: the block will neither begin nor end
+            CURRENT_TASK.set(outer)
+            raise
         return task
 
     def __exit__(
@@ -242,6 +246,14 @@ class TaskScope:
         task = self._task
         if task is None or task.is_left:
             raise TaskError("this guard.task(...) was left without being entered")
+        try:
+            self._leave(task)
+        except KeyboardInterrupt:
+            if CURRENT_TASK.get() is task:
+                CURRENT_TASK.set(task.outer)
+            raise
+
+    def _leave(self, task: Task) -> None:
         task.is_left = True
         if CURRENT_TASK.get() not in (None, task):
             raise TaskError("guard.task(...) must be left in order: the task entered last is left first")

@@ -50,7 +50,8 @@ class Interrupted(Workers):
     """Workers whose submitter is interrupted before the thread has begun."""
 
     def submit(self, job: Job, *, at_once: bool = False) -> None:
-        threading.Timer(0.02, super().submit, args=(job,), kwargs={"at_once": at_once}).start()
+        self.later = threading.Timer(0.02, super().submit, args=(job,), kwargs={"at_once": at_once})
+        self.later.start()
         raise KeyboardInterrupt
 
 
@@ -60,8 +61,12 @@ def test_an_interrupt_before_the_loop_has_begun_keeps_it_from_beginning() -> Non
     async def play() -> None:
         ran.append(1)
 
+    workers = Interrupted()
+    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        drive_in_own_loop(play, Interrupted())
+        drive_in_own_loop(play, workers)
+    assert time.monotonic() - began < 5  # nothing runs that would have to record itself
+    workers.later.join()
     assert ran == []
 
 

@@ -258,6 +258,8 @@ class Call:
         parent: the call that caused this one.
         failure: the failure that stands now; None while all is well.
         is_in_doubt: the ledger was asked to open the call, and did not say whether it did.
+        is_delegated: a write was handed to a fallback, and that one may have done it.
+        is_recorded: the ledger has answered to the end of a call that it had opened.
         is_resumed: built from the ledger, to be brought to its end.
         unsendable: why it must not be sent again from here, though it may be confirmed; None: nothing speaks against it.
         due_at: wall clock at which it is to be taken up again; None: it is not put off.
@@ -308,6 +310,8 @@ class Call:
     was_interrupted = False
     waits = 0
     is_in_doubt = False
+    is_delegated = False
+    is_recorded = False
     is_resumed = False
     unsendable: str | None = None
     due_at: float | None = None

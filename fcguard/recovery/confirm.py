@@ -27,8 +27,9 @@ async def ask_confirmation(call: Call, child: Any, io: IO) -> Confirmation:
     confirm = call.prepared.tool.confirm
     if confirm is None:
         return Inconclusive("the tool declares no confirm")
-    token = CONFIRMING.set(call)
+    before, token = CONFIRMING.get(), None
     try:
+        token = CONFIRMING.set(call)
         if isinstance(confirm, ConfirmBy):
             return await _by_tool(call, confirm, child, io)
         answer = await io.call(confirm, call)
@@ -37,7 +38,10 @@ async def ask_confirmation(call: Call, child: Any, io: IO) -> Confirmation:
     except Exception as error:
         return Inconclusive(f"the confirmation raised {type(error).__name__}")
     finally:
-        CONFIRMING.reset(token)
+        if token is None:  # interrupted in this very moment; left as it is, the task could only read from now on
+            CONFIRMING.set(before)
+        else:
+            CONFIRMING.reset(token)
     if answer is NotApplied:
         return NotApplied()
     if isinstance(answer, (Applied, AppliedByOther, NotApplied, Inconclusive)):

@@ -11,7 +11,8 @@ __all__ = ["interrupted"]
 def interrupted(call: Call, error: BaseException) -> None:
     """Set the failure of a call that did not reach its end.
 
-    A write that was dispatched and not judged is uncertain; so is one whose earlier attempt was left unknown.
+    A write that was dispatched and not judged is uncertain; so is one whose earlier attempt was left unknown, or was just found to
+    be applied, and one that was handed to a fallback.
     """
     word = type(error).__name__
     call.was_interrupted = True
@@ -22,7 +23,7 @@ def interrupted(call: Call, error: BaseException) -> None:
         attempt.error_type = ErrorType.STATE_FAILED if is_ours else ErrorType.CANCELLED
         attempt.effect = "unknown" if is_write and attempt.was_dispatched else "none"
         attempt.reason = f"interrupted by {word}"
-    if is_write and any(one.effect == "unknown" for one in call.attempts):
+    if is_write and (call.is_delegated or any(one.effect in ("unknown", "applied") for one in call.attempts)):
         call.failure = Failure.of(
             ErrorType.UNCERTAIN_RESULT,
             "The call was interrupted after the write was sent; it is not known whether it took effect. Confirm the state first.",

@@ -26,6 +26,18 @@ __all__ = ["record_evidence"]
 
 async def record_evidence(call: Call, config: Config, io: IO) -> None:
     """Fill `call.result` and make it durable; a store that fails after the work was done never turns it into a failure."""
+    try:
+        await _record(call, config, io)
+    except (
+        KeyboardInterrupt,
+        SystemExit,
+    ):  # by a signal, at any line: once more, or a row stays open that nobody works on
+        if call.ledger_version is not None and not call.is_recorded:
+            await _record(call, config, io)
+        raise
+
+
+async def _record(call: Call, config: Config, io: IO) -> None:
     if call.admitted or (call.attempts and call.attempts[-1].failure is None and call.failure is not None):
         _finish_interrupted(call, config, io)
     if call.context is UNFILLED:  # interrupted before the first step
@@ -51,7 +63,8 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
 
 def _conclude(call: Call, published: dict[str, Any], config: Config, io: IO) -> None:
     _add_unpublished(published, call)
-    call.result = ToolResult.of(published)
+    if call.result is UNFILLED:
+        call.result = ToolResult.of(published)
     attempts = call.attempts
     if attempts:
         last = attempts[-1]
@@ -121,7 +134,7 @@ def _state(call: Call) -> CallState:
     if _effect(call, failure) != "unknown":
         return CallState.FAILED if call.attempts else CallState.REJECTED
     if call.was_interrupted:  # nobody judged it: recovery goes on where this process stopped, as after a crash
-        return CallState.UNCERTAIN
+        return CallState.UNCERTAIN if call.attempts else CallState.PARKED  # it was handed to a fallback
     if call.is_resumed:
         return CallState.PARKED if call.due_at is None else CallState.UNCERTAIN
     if call.tool is not None and call.tool.effect == "idempotent_write":

@@ -378,6 +378,7 @@ async def _fall_back(call: Call, failure: Failure, config: Config, io: IO) -> _T
         except Exception as error:
             call.flag(f"fallback_arguments_failed:{type(error).__name__}")
             continue
+        call.is_delegated = not tool.is_read
         answered: Call = await config.child(call, fallback.tool, arguments, "fallback", io)
         result = answered.result
         call.evidence = (*call.evidence, *result.evidence)
@@ -397,6 +398,7 @@ async def _fall_back(call: Call, failure: Failure, config: Config, io: IO) -> _T
                 reason=f"the fallback {answered.request_id} is of unknown effect",
             )
             break
+        call.is_delegated = False
     config.observer.recovery_ended(call, "fallback", "gave_up")
     return _Then.NEXT
 

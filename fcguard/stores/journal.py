@@ -242,8 +242,12 @@ async def close_call(call: Call, state: CallState, record: Callable[[], dict[str
         next_at=_next_at(call, state, now),
         settle_until=_settle_until(call, state, now),
     )
+
+    def heard(_: Any) -> None:
+        call.is_recorded = True
+
     try:
-        answer = await io.commit(store, move)
+        answer = await io.commit(store, move, heard)
     except StoreError as error:
         answer = await _commit_otherwise(call, move, error, store, io)
     if isinstance(answer, Accepted):
@@ -261,8 +265,10 @@ def _next_at(call: Call, state: CallState, now: float) -> float | None:
 
 def _settle_until(call: Call, state: CallState, now: float) -> float | None:
     settle: float | None = call.prepared.tool.settle
-    if settle is None or state not in (CallState.UNCERTAIN, CallState.PARKED) or call.attempts[-1].is_restored:
-        return None  # not declared, over, or as it was: nothing was sent here
+    if settle is None or state not in (CallState.UNCERTAIN, CallState.PARKED):
+        return None  # not declared, or over
+    if not call.attempts or call.attempts[-1].is_restored:
+        return None  # as it was: nothing was sent here
     return now + settle
 
 
