@@ -68,7 +68,8 @@ class Guard(Declaring, Recovering):
     """Governs the tools that are registered with it.
 
     Args:
-        store: the ledger; None: a SQLite file, `.fcguard/ledger.db` or what `FCGUARD_LEDGER` names.
+        store: the ledger, or its URL: `sqlite:///path`, `sqlite:////absolute/path`, `postgresql://user@host/db`; None: what
+            `FCGUARD_LEDGER` names, a URL or the path of a SQLite file, else `.fcguard/ledger.db`.
         evidence_dir: where artifacts go; default `.fcguard/evidence`.
         observer: telemetry; None: OpenTelemetry spans and metrics through the API, and structlog lines.
         tracer_provider, meter_provider: for the default observer; None: the global ones.
@@ -91,7 +92,7 @@ class Guard(Declaring, Recovering):
     def __init__(
         self,
         *,
-        store: Store | None = None,
+        store: Store | str | None = None,
         evidence_dir: str | os.PathLike[str] | None = None,
         observer: Observer | None = None,
         tracer_provider: Any = None,
@@ -118,14 +119,10 @@ class Guard(Declaring, Recovering):
         self._names = TaskNames(self._tools, unregistered)
         self._running = RunningTasks(self._clock)
         self._parts = GuardParts(_FIRST_RULES, rules, constraints)
-        if isinstance(store, (str, os.PathLike)):
-            raise ConfigurationError(
-                f"store={os.fspath(store)!r} is a path; write store=SQLiteStore({os.fspath(store)!r})"
-            )
-        if store is None:
-            from fcguard.stores.sqlite import SQLiteStore  # a guard with another ledger does not pay for it
+        if store is None or isinstance(store, (str, os.PathLike)):
+            from fcguard.stores.opening import ledger_of  # a guard with a store of its own does not pay for it
 
-            store = SQLiteStore(os.environ.get("FCGUARD_LEDGER") or Path(".fcguard/ledger.db"))
+            store = ledger_of(store)
         self.store = store
         self._artifacts = ArtifactDirectory(evidence_dir if evidence_dir is not None else Path(".fcguard/evidence"))
         self._capture = listen_to_calls(self._keep, self._artifacts) if capture_logs else None

@@ -377,7 +377,7 @@ def test_a_governed_method_is_not_governed_twice(guard: Guard) -> None:
 
 def test_a_path_is_no_store() -> None:
     with pytest.raises(ConfigurationError, match=r"SQLiteStore\('ledger.db'\)"):
-        Guard(store="ledger.db")  # type: ignore[arg-type]
+        Guard(store="ledger.db")
 
 
 def test_what_a_tool_raised_is_chained_for_the_developer(guard: Guard) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from fcguard.errors import ConfigurationError, MissingExtraError, UsageError
+from fcguard.errors import ConfigurationError, UsageError
 from fcguard.guard import Guard
 from fcguard.reconcile.takeover import recoverable
+from fcguard.stores.opening import default_ledger, open_url
 from fcguard.stores.recoverable import RecoverableStore
-from fcguard.stores.sqlite import SQLiteStore
+from fcguard.stores.sql_store import SqlStore
 from fcguard.telemetry.observer import SilentObserver
 
 __all__ = ["App", "Json", "StoreUrl", "load_name", "open_guard", "open_store", "store_of"]
@@ -29,30 +29,15 @@ App = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]
 
-_SQLITE: Final = "sqlite:///"
 
-
-def open_store(url: str | None) -> Any:
+def open_store(url: str | None) -> SqlStore:
     """Open an existing ledger by its URL; None: the default one. Nothing is created.
 
     Raises:
-        UsageError: the URL is of no known kind.
+        ConfigurationError: the URL, or what `FCGUARD_LEDGER` holds, names no ledger.
         MissingExtraError: PostgreSQL support is not installed.
     """
-    if url is None:
-        return SQLiteStore(os.environ.get("FCGUARD_LEDGER") or Path(".fcguard/ledger.db"), create=False)
-    if url.startswith(_SQLITE) and len(url) > len(_SQLITE):
-        return SQLiteStore(url[len(_SQLITE) :], create=False)
-    if url.startswith(("postgresql://", "postgres://")):
-        try:
-            from fcguard.stores.postgres import PostgresStore
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(error.name or "psycopg", "postgres") from None
-        return PostgresStore(url)
-    kind = url.partition(":")[0] if ":" in url else url
-    raise UsageError(
-        f"--store begins with {kind!r}; write sqlite:///path, sqlite:////absolute/path or postgresql://user@host/db"
-    )
+    return default_ledger(create=False) if url is None else open_url(url, "--store", create=False)
 
 
 def open_guard(url: str | None, app: str | None) -> Guard:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fcguard.errors import ConfigurationError
+from fcguard.stores.opening import is_url
 from fcguard.stores.patience import Patience
 from fcguard.stores.spool import Spool
 from fcguard.stores.sql_store import SqlStore
@@ -27,7 +28,7 @@ class SQLiteStore(SqlStore):
     child opens the file again by itself.
 
     Args:
-        path: the ledger's file.
+        path: the ledger's file; no URL.
         synchronous: `FULL`; `EXTRA`; or `NORMAL`, which may lose the last answered records at a power cut (not at a crash
             of the process).
         busy_timeout: seconds to wait for another process that writes, for all that one write has to wait for. After a wait in
@@ -61,6 +62,11 @@ class SQLiteStore(SqlStore):
             raise ConfigurationError(f"synchronous={synchronous!r}: use 'FULL', 'EXTRA' or 'NORMAL'")
         if not name or name.startswith(":memory:"):
             raise ConfigurationError(f"SQLiteStore({name!r}) keeps nothing; give a path, or use MemoryStore()")
+        if is_url(name):
+            raise ConfigurationError(
+                "SQLiteStore takes the path of a file, and this one is a URL; write "
+                "SQLiteStore('path'), Guard(store='sqlite:///path') or PostgresStore('postgresql://user@host/db')"
+            )
         if lease <= 0 or busy_timeout < 0:
             raise ConfigurationError(
                 f"lease={lease!r}, busy_timeout={busy_timeout!r}: both are seconds, the lease above zero"

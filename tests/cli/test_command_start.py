@@ -76,6 +76,13 @@ def test_the_ledger_of_an_application(calls: dict[str, str], tmp_path: Path) -> 
 def test_the_default_ledger(calls: dict[str, str], tmp_path: Path) -> None:
     named = run(tmp_path, "list", "--json", FCGUARD_LEDGER=str(tmp_path / "ledger.db"))
     assert (named.returncode, len(named.stdout.splitlines())) == (0, 5)
+    by_url = run(tmp_path, "list", "--json", FCGUARD_LEDGER="sqlite:///ledger.db")
+    assert (by_url.returncode, by_url.stdout) == (0, named.stdout)
+    unknown = run(tmp_path, "list", FCGUARD_LEDGER="mysql://u:hunter22@h/db")
+    assert (unknown.returncode, "FCGUARD_LEDGER begins with 'mysql'" in unknown.stderr) == (2, True)
+    assert "hunter22" not in unknown.stderr
+    nobody = run(tmp_path, "list", FCGUARD_LEDGER="postgresql://127.0.0.1:1/x")
+    assert (nobody.returncode, len(nobody.stderr.splitlines())) == (3, 1)
     assert run(tmp_path, "list").returncode == 3, ".fcguard/ledger.db is not there"
 
 

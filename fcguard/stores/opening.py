@@ -1,0 +1,88 @@
+"""Which ledger a text names: a URL that was given, or what the environment says; else the default file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fcguard.errors import ConfigurationError, MissingExtraError
+
+if TYPE_CHECKING:
+    from fcguard.stores.sql_store import SqlStore
+
+__all__ = ["default_ledger", "is_url", "ledger_of", "open_url"]
+
+_SQLITE: Final = "sqlite:///"
+_POSTGRES: Final = ("postgresql://", "postgres://")
+_KINDS: Final = ("sqlite:", "postgresql:", "postgres:")
+_VARIABLE: Final = "FCGUARD_LEDGER"
+
+
+def is_url(text: str) -> bool:
+    """Answer whether a text is meant as a URL; in a `pathlib.Path`, one has only one slash after its colon."""
+    return "://" in text or text.startswith(_KINDS)
+
+
+def open_url(url: str, said: str, *, create: bool = True) -> SqlStore:
+    """Make the store that a URL names; nothing is touched yet.
+
+    Args:
+        url: `sqlite:///relative/path`, `sqlite:////absolute/path` or `postgresql://user@host/database`.
+        said: where the URL was given, for messages; these never hold the URL itself, which may hold a password.
+        create: whether a missing SQLite file is made at first use. PostgreSQL's tables are made if the role may.
+
+    Raises:
+        ConfigurationError: the URL is of no known kind, or cannot be read.
+        MissingExtraError: PostgreSQL support is not installed.
+    """
+    if url.startswith(_SQLITE) and len(url) > len(_SQLITE):
+        from fcguard.stores.sqlite import SQLiteStore  # a guard with another ledger does not pay for it
+
+        return SQLiteStore(url[len(_SQLITE) :], create=create)
+    if url.startswith(_POSTGRES):
+        try:
+            from fcguard.stores.postgres import PostgresStore
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(error.name or "psycopg", "postgres") from None
+        try:
+            return PostgresStore(url)
+        except ValueError as error:
+            raise ConfigurationError(f"{said} is no URL that can be read: {error}") from None
+    kind = url.partition(":")[0] if ":" in url else url
+    raise ConfigurationError(
+        f"{said} begins with {kind!r}; write sqlite:///path, sqlite:////absolute/path or postgresql://user@host/db"
+    )
+
+
+def default_ledger(*, create: bool = True) -> SqlStore:
+    """Make the store that `FCGUARD_LEDGER` names, by its URL or by the path of a SQLite file; without it, `.fcguard/ledger.db`.
+
+    Args:
+        create: whether a missing SQLite file is made at first use.
+
+    Raises:
+        ConfigurationError: what the variable holds names no ledger.
+        MissingExtraError: PostgreSQL support is not installed.
+    """
+    named = os.environ.get(_VARIABLE)
+    if named and is_url(named):
+        return open_url(named, _VARIABLE, create=create)
+    from fcguard.stores.sqlite import SQLiteStore
+
+    return SQLiteStore(named or Path(".fcguard/ledger.db"), create=create)
+
+
+def ledger_of(given: str | os.PathLike[str] | None) -> SqlStore:
+    """Make the store that a guard was given as a text; None: the default one.
+
+    Raises:
+        ConfigurationError: it is a path, or a URL of no known kind.
+        MissingExtraError: PostgreSQL support is not installed.
+    """
+    if given is None:
+        return default_ledger()
+    text = os.fspath(given)
+    if is_url(text):
+        return open_url(text, "store")
+    raise ConfigurationError(f"store={text!r} is a path; write store=SQLiteStore({text!r})")
