@@ -41,7 +41,8 @@ class CircuitBreaker:
     there are `minimum_calls` of them and the rate of failures or of slow calls is reached, it opens. After `open_seconds` the next
     call makes it half-open: reads only are admitted, `probes` of them; if all succeed it closes, if one fails or is slow it opens
     again. A probe that is not settled within `probe_seconds` counts as failed, so half-open always ends. Where no read comes to
-    probe for `write_probe_seconds`, one write is admitted as the probe, since a circuit that only guards writes could not close.
+    probe for `write_probe_seconds` after that, also if nothing came at all, one write is admitted as the probe, since a circuit
+    that only guards writes could not close.
 
     Confirmations pass unseen: what became of a write must be found out even while its circuit is open. Refusals, cancellations
     and parameter errors count neither as failure nor as success. Give one instance to every tool of one dependency, or a `key`
@@ -62,7 +63,7 @@ class CircuitBreaker:
         open_seconds: how long an open circuit refuses everything.
         probes: successful probes that close a half-open circuit.
         probe_seconds: longest time a probe may take; choose more than the longest timeout of the tools.
-        write_probe_seconds: how long a half-open circuit waits for a read; None: as long as `open_seconds`.
+        write_probe_seconds: how long a read is waited for, from the end of `open_seconds`; None: as long as `open_seconds`.
         key: `(call) -> key` of the circuit; None: one circuit for the instance.
         is_failure: `(attempt) -> True | False | None` in place of `is_tool_failure`.
         state: where circuits are kept; None: in this process. Where it cannot be reached, calls are refused (`RULE_FAILED`).
@@ -237,7 +238,7 @@ class CircuitBreaker:
             left = circuit.changed_at + self.open_seconds - now
             if left > 0:
                 return self._refuse(left, "it kept failing or was too slow")
-            circuit.enter("half_open", now)
+            circuit.enter("half_open", circuit.changed_at + self.open_seconds)  # not when somebody came to see it
         elif circuit.state == "closed":
             return None
         started = min(circuit.probes.values(), default=now)
@@ -286,7 +287,7 @@ class CircuitBreaker:
     def _refuse(self, left: float, why: str) -> Violation:
         return Violation(
             ErrorType.CIRCUIT_OPEN,
-            f"The circuit {self.name!r} is open: {why}. Nothing was sent. Do not press; try again in about {max(left, 0.0):.3g} s.",
+            f"The circuit {self.name!r} is open: {why}. Nothing was sent. Do not keep trying; try again in about {max(left, 0.0):.3g} s.",
             retry_after=max(left, 0.0),
         )
 

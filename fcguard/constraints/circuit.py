@@ -37,7 +37,7 @@ class Circuit:
 
     Attributes:
         state: `closed`, `open` or `half_open`.
-        changed_at: when it got into this state, in seconds of the breaker's clock.
+        changed_at: when it got into this state, in seconds of the breaker's clock; for `half_open`, when its open time ran out.
         outcomes: (when, was it a failure, was it slow), oldest first; kept while closed.
         failures, slow: how many of the outcomes were.
         passed: probes that succeeded since it is half-open.

@@ -130,7 +130,7 @@ class RetryTokenBucket:
             return None
         return Violation(
             ErrorType.BUDGET_EXHAUSTED,
-            f"Too many calls needed retries lately ({self.name!r}), so this one is not retried. Do not press; report the failure.",
+            f"Too many calls needed retries lately ({self.name!r}), so this one is not retried. Do not keep trying; report the failure.",
             next_action=NextAction.RETRY_LATER,
         )
 

@@ -27,7 +27,7 @@ class Model:
         if self.state == "open":
             if now < self.since + self.o["open_seconds"]:
                 return False
-            self.to("half_open", now)
+            self.to("half_open", self.since + self.o["open_seconds"])
         if any(at + self.o["probe_seconds"] <= now for at in self.probes.values()):
             self.to("open", now)
             return False

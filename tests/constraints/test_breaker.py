@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from fcguard.constraints import CircuitBreaker, Constraint, is_tool_failure
+from fcguard.constraints.state import MemoryState
 from fcguard.errors import ConfigurationError
 from fcguard.model.failure import ErrorType, FailureClass, class_of
 from tests.constraints.breaker_model import OPTIONS, STEPS, follow, lose_probes
@@ -172,6 +173,25 @@ def test_a_circuit_that_only_guards_writes_can_close(drive: Any) -> None:
     assert d.run(14.9, effect="destructive").code == "CIRCUIT_OPEN"
     assert d.run(15, effect="write") is None
     assert d.breaker.snapshot(15).state == "closed"
+
+
+@pytest.mark.parametrize("state", [None, MemoryState])
+def test_the_wait_for_a_read_begins_when_the_open_time_is_over(drive: Any, state: Any) -> None:
+    """Nothing came during a long pause: the first write is the probe, though nobody saw the circuit become half-open."""
+    d = opened(drive, write_probe_seconds=5, state=state and state())
+    assert d.run(12, effect="write").retry_after == 3
+    d = opened(drive, write_probe_seconds=5, state=state and state())
+    assert d.run(15, effect="write") is None
+    assert d.breaker.snapshot(15).state == "closed"
+    d = opened(drive, state=state and state())
+    assert d.run(19.9, effect="write").code == "CIRCUIT_OPEN"
+    d = opened(drive, state=state and state())
+    assert d.run(100, "TIMEOUT", effect="write") is None
+    assert d.breaker.snapshot(100).retry_after == 10, "a failed probe opens it from now on, not from then"
+
+
+def test_a_refusal_says_not_to_keep_trying(drive: Any) -> None:
+    assert "Do not keep trying; try again in about 9 s." in opened(drive).run(1).message
 
 
 def test_confirmations_pass_and_are_not_counted(drive: Any) -> None:
