@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, get_args
 
 from fcguard.errors import ConfigurationError
-from fcguard.model.failure import TAXONOMY, Effect, ErrorType, Failure, FailureClass, NextAction
+from fcguard.model.failure import TAXONOMY, Effect, ErrorType, Failure, FailureClass
 from fcguard.model.tool import Action, Plan
 
 __all__ = ["DEFAULT_TABLE", "EFFECTS", "Action", "Plan", "RecoveryTable", "check_plan", "check_row", "is_retryable"]
@@ -183,7 +183,6 @@ DEFAULT_TABLE: Final = RecoveryTable(_CLASSES, _TYPES)
 
 _AGAIN_LATER: Final = frozenset({FailureClass.AVAILABILITY, FailureClass.ENVIRONMENT})
 _NEVER_AGAIN: Final[frozenset[str]] = frozenset({ErrorType.TENANT_FROZEN})
-_MAY_ASK_AGAIN: Final = frozenset({NextAction.RETRY_LATER.value, NextAction.WAIT_ENVIRONMENT.value})
 
 
 def is_retryable(failure: Failure, effect: Effect) -> bool:

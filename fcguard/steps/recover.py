@@ -9,7 +9,8 @@ from typing import Any, Final
 from fcguard.config import Config
 from fcguard.constraints.admission import release
 from fcguard.io import IO
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.evidence import Evidence
 from fcguard.model.failure import ErrorType, Failure, NextAction
 from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, NotApplied
@@ -17,6 +18,7 @@ from fcguard.model.states import CallState
 from fcguard.model.tool import Fallback
 from fcguard.recovery.backoff import next_pause
 from fcguard.recovery.confirm import ask_confirmation, has_old_key, licence_to_retry, settled_at
+from fcguard.recovery.refused_repeat import refused_repeat
 from fcguard.results import shape
 from fcguard.steps.late import judge_late
 from fcguard.stores.journal import move_call, prepare_call
@@ -47,8 +49,10 @@ async def recover_call(call: Call, config: Config, io: IO) -> bool:
         if halt.failure is None:  # the ledger held the answer
             call.failure = None
             return False
-        if call.attempts:  # refused between two attempts: what stands is the failure of the last one
+        if call.attempts:  # refused between two attempts: the failure of the last one stands, and says so
             call.flag(f"stopped_by:{halt.failure.error_type}")
+            if call.failure is not None:
+                call.failure = refused_repeat(call.failure, halt.failure, call.prepared.tool.effect)
             return False
         failure = halt.failure
     else:
