@@ -20,6 +20,7 @@ __all__ = ["sql"]
 
 _BOUNDABLE = frozenset({"select", "insert", "update", "delete"})
 _MAX_TEXT = 20_000
+_MAX_LIMIT = 1000
 
 
 def sql(
@@ -27,7 +28,7 @@ def sql(
     allow: Iterable[str] = ("select",),
     dialect: str | None = None,
     require_bound: bool | Iterable[str] = ("update", "delete"),
-    max_limit: int = 1000,
+    max_limit: int | None = None,
     forbid_functions: Iterable[str] = (),
     allow_functions: Iterable[str] = (),
     tables: Iterable[str] | None = None,
@@ -47,7 +48,8 @@ def sql(
             must mean the same in all common dialects.
         require_bound: kinds that need a WHERE or LIMIT that really bounds (select, insert, update, delete); True: all of
             these, False: none. A MERGE is not judged.
-        max_limit: largest LIMIT (TOP, FETCH FIRST) that counts as a bound, and widest range of whole numbers.
+        max_limit: largest LIMIT (TOP, FETCH FIRST) that counts as a bound, and widest range of whole numbers. Where it is
+            given, every SELECT that is a statement needs a bound, too. None: 1000, and only what `require_bound` names needs one.
         forbid_functions: names or globs, in lower case, in addition to the built-in list.
         allow_functions: names or globs, in lower case, that may be called although they are unknown or on the built-in list.
         tables: the only tables that may be named (`orders`, `public.orders`); None: any but those with credentials.
@@ -61,13 +63,20 @@ def sql(
         raise ConfigurationError(
             f"sql: sqlglot knows no dialect {dialect!r}; 'postgres', 'mysql', 'tsql', 'sqlite' are some that it knows"
         )
-    if isinstance(max_limit, bool) or not isinstance(max_limit, int) or max_limit < 1:
-        raise ConfigurationError(f"sql: max_limit must be a whole number of at least 1, got {max_limit!r}")
+    must_bound = _boundable(require_bound)
+    if max_limit is not None:
+        if isinstance(max_limit, bool) or not isinstance(max_limit, int) or max_limit < 1:
+            raise ConfigurationError(f"sql: max_limit must be a whole number of at least 1, got {max_limit!r}")
+        if not must_bound:
+            raise ConfigurationError(
+                f"sql: max_limit={max_limit!r} bounds nothing with require_bound={require_bound!r}; leave one of them out"
+            )
+        must_bound |= {"select"}
     limits = reading.SqlLimits(
         _kinds(allow, reading.KINDS),
         dialect.lower() if dialect else None,
-        _boundable(require_bound),
-        max_limit,
+        must_bound,
+        _MAX_LIMIT if max_limit is None else max_limit,
         tuple(sorted(_words(forbid_functions, "forbid_functions"))),
         tuple(sorted(_words(allow_functions, "allow_functions"))),
         None if tables is None else _words(tables, "tables") | frozenset(map(str, tables)),

@@ -122,6 +122,27 @@ def test_the_largest_limit_can_be_set(make_call: Any) -> None:
     assert sql(allow=["delete"], require_bound=False)(make_call({"sql": "DELETE FROM t"})) is None
 
 
+@pytest.mark.parametrize("options", [{}, {"require_bound": ["update"]}, {"require_bound": True}])
+def test_a_limit_that_is_given_bounds_every_select(options: dict[str, Any], make_call: Any) -> None:
+    rule = sql(dialect="sqlite", tables={"refunds"}, max_limit=100, **options)
+    for text in (
+        "select * from refunds limit 100",
+        "select * from refunds where id = 7",
+        "select count(*) from refunds",
+    ):
+        assert rule(make_call({"sql": text})) is None
+    for text in (
+        "select * from refunds",
+        "select * from refunds limit 101",
+        "select * from refunds limit 5000",
+        "with r as (select * from refunds) select * from r",
+        "select id from refunds union all select id from refunds",
+    ):
+        refused = rule(make_call({"sql": text}))
+        assert refused.code == "PARAM_TOO_BROAD" and "LIMIT of at most 100" in refused.message
+    assert sql()(make_call({"sql": "select * from refunds"})) is None, "nothing was asked for"
+
+
 @pytest.mark.parametrize("kind", ["create", "drop", "alter", "truncate", "merge"])
 def test_other_kinds_can_be_allowed(kind: str, make_call: Any) -> None:
     texts = {
@@ -149,6 +170,7 @@ def test_other_kinds_can_be_allowed(kind: str, make_call: Any) -> None:
         {"require_bound": "select"},
         {"max_limit": 0},
         {"max_limit": True},
+        {"max_limit": 10, "require_bound": False},
         {"tables": "orders"},
     ],
 )
