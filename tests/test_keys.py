@@ -245,3 +245,23 @@ def test_a_replay_after_waiting_is_a_success(guard: Guard) -> None:
 
 
 ORDER = {"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]}
+
+
+def test_a_write_that_is_being_sent_says_how_to_poll(guard: Guard, mode: Mode) -> None:
+    asked: list[Any] = []
+
+    def send(**keywords: Any) -> str:
+        if not asked:
+            asked.append(None)
+            asked.append(guard.call("tool", {"order_id": "A"}))
+            asked.append(guard.advance(asked[1].blocked_by))
+        return "sent"
+
+    guard.register(Tool(name="tool", parameters=ORDER, fn=send, business_key=("order_id",)))
+    with guard.task("t"):
+        sent = mode.call(guard, "tool", {"order_id": "A"})
+    _, pending, polled = asked
+    assert (pending.error_type, pending.attempts, pending.blocked_by) == ("UNCERTAIN_RESULT", 0, sent.request_id)
+    assert "It is being worked on" in pending.message and f"guard.advance('{sent.request_id}')" in pending.message
+    assert (polled.error_type, polled.request_id) == ("UNCERTAIN_RESULT", sent.request_id)
+    assert guard.advance(pending.blocked_by).data == "sent"

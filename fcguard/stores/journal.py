@@ -137,10 +137,13 @@ def _noting(call: Call, state: CallState, attempt: int) -> Callable[[Any], None]
     return note
 
 
-def _way_out(state: CallState) -> str:
+def _way_out(state: CallState, request_id: str) -> str:
     if state is CallState.PARKED:
         return "A person has to find out and close it: guard.resolve(id, ...) or 'fcguard resolve'."
-    return "If nobody works on it any more, guard.recover() or 'fcguard recover' takes it up."
+    return (
+        f"It is being worked on, unless its process died. The host polls with guard.advance({request_id!r}), the blocked_by of "
+        "this answer, until it has ended; that leaves a living worker alone, and takes the call up if there is none any more."
+    )
 
 
 def _unwritable(error: Exception) -> Failure:
@@ -177,7 +180,8 @@ def _blocked(call: Call, answer: Blocked | Stale) -> Failure:
         )
     return Failure.of(
         ErrorType.UNCERTAIN_RESULT,
-        f"The same write is still open as {answer.request_id} ({answer.state}): do not repeat it. {_way_out(answer.state)}",
+        f"The same write is still open as {answer.request_id} ({answer.state}): do not repeat it. "
+        f"{_way_out(answer.state, answer.request_id)}",
         "execute",
         next_action=NextAction.CONFIRM_STATE,
         reason=f"effect key held by {answer.request_id}",
