@@ -9,7 +9,7 @@ from typing import Final
 
 from fcguard.errors import MissingExtraError
 from fcguard.evaluation.gold import NO_TOOL, Choice, GoldStep, GoldTask
-from fcguard.evaluation.matchers import Mismatch
+from fcguard.evaluation.matchers import NOT_WANTED, Matcher, Mismatch
 from fcguard.evaluation.trace import CallRecord
 from fcguard.model.failure import Effect
 
@@ -158,13 +158,28 @@ def _fit(step: GoldStep, call: CallRecord, tell: EffectOf) -> Fit:
 
 def _fit_choice(choice: Choice, call: CallRecord) -> Fit:
     base = COSTS[choice.tier] + (COSTS["not_succeeded"] if call.status in ("failed", "refused", "uncertain") else 0.0)
-    if choice.arguments is None or not call.has_arguments:
+    wanted = choice.arguments
+    if wanted is None or not call.has_arguments:
         return base, ("match", choice, ())
-    mismatches = choice.arguments.compare(call.arguments, "")
+    mismatches = _mismatches(wanted, call)
     if not mismatches:
         return base, ("match", choice, ())
-    share = len(mismatches) / (len(mismatches) + len(call.arguments or ()) + 1)
+    share = len(mismatches) / (len(mismatches) + len(call.acting_arguments or ()) + 1)
     return base + COSTS["arguments_differ"] + COSTS["each_difference"] * share, ("arguments_differ", choice, mismatches)
+
+
+def _mismatches(wanted: Matcher, call: CallRecord) -> tuple[Mismatch, ...]:
+    """Hold a call against the gold by what it did: as executed, whatever harmless noise was folded away.
+
+    A default that the gold does not name was not asked for by the model either. A gold may also be written in the form in
+    which the model sends its arguments.
+    """
+    if call.executed_arguments is None:
+        return wanted.compare(call.arguments, "")
+    if call.arguments is not None and wanted.matches(call.arguments):
+        return ()
+    found = wanted.compare(call.executed_arguments, "")
+    return tuple(miss for miss in found if not (miss.wanted == NOT_WANTED and miss.path in call.defaults))
 
 
 def _is_other_kind(step: GoldStep, call: CallRecord, tell: EffectOf) -> bool:

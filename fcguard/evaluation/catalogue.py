@@ -132,8 +132,8 @@ class Catalogue:
         spec = self.find(call)
         if spec is None:
             return None
-        if spec.effect_of is not None and call.arguments is not None:
-            return spec.effect_of(call.arguments)
+        if spec.effect_of is not None and call.acting_arguments is not None:
+            return spec.effect_of(call.acting_arguments)
         return spec.effect
 
     def check(self, call: CallRecord) -> ArgumentCheck:

@@ -11,7 +11,10 @@ from typing import Any, Final
 from fcguard.errors import ConfigurationError
 from fcguard.evaluation.canonical import canonical
 
-__all__ = ["MATCHERS", "Matcher", "Mismatch", "compile_matcher"]
+__all__ = ["MATCHERS", "NOT_WANTED", "Matcher", "Mismatch", "compile_matcher"]
+
+NOT_WANTED: Final = "missing"
+"""What a mismatch says is wanted where a call holds a key that the gold does not name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ def _members(members: Mapping[str, Matcher], *, extra_allowed: bool) -> Matcher:
                 found.append(Mismatch(where, member.wanted, "missing"))
         if not extra_allowed:
             found.extend(
-                Mismatch(f"{path}.{key}" if path else str(key), "missing", canonical(value[key]))
+                Mismatch(f"{path}.{key}" if path else str(key), NOT_WANTED, canonical(value[key]))
                 for key in value
                 if key not in members
             )

@@ -134,13 +134,14 @@ def _repeated_effects(calls: Sequence[CallRecord], catalogue: Catalogue) -> dict
     found: dict[int, int] = {}
     for position, call in enumerate(calls):
         effect = catalogue.effect_of(call)
-        if effect in (None, "read") or not call.may_have_run or call.arguments is None:
+        if effect in (None, "read") or not call.may_have_run or call.acting_arguments is None:
             continue
         spec = catalogue.find(call)
         if spec is not None and spec.compensates:
             committed = {key: at for key, at in committed.items() if key[1] not in spec.compensates}
         names = spec.business_key if spec is not None else None
-        business = {name: call.arguments.get(name) for name in names} if names else call.arguments
+        acting = call.acting_arguments
+        business = {name: acting.get(name) for name in names} if names else acting
         key = (*call.identity, call.idempotency_key or canonical(business))
         if key in committed and effect != "idempotent_write":
             if not _is_one_effect(call, calls[committed[key]]):

@@ -62,6 +62,8 @@ class CallRecord:
         raw_arguments: the text or object as recorded; None if the trace holds none.
         arguments: the parsed object, None if there is none or it cannot be read.
         parse_error: why the arguments cannot be read; a broken call is still a call.
+        executed_arguments: what the arguments were folded to, without what the host filled; None if not recorded, or as sent.
+        defaults: dotted places of `executed_arguments` that a default filled.
         validation: faults recorded by the system that ran the call; None if it recorded none.
         attempts: the dispatches of this one call, retries included, in order; empty if not recorded.
         status: how the call ended.
@@ -86,6 +88,8 @@ class CallRecord:
     raw_arguments: Any = None
     arguments: dict[str, Any] | None = None
     parse_error: str | None = None
+    executed_arguments: dict[str, Any] | None = None
+    defaults: tuple[str, ...] = ()
     validation: tuple[Problem, ...] | None = None
     attempts: tuple[Attempt, ...] = ()
     status: CallStatus = "unknown"
@@ -108,6 +112,11 @@ class CallRecord:
     def has_arguments(self) -> bool:
         """Whether the trace recorded arguments at all, readable or not."""
         return self.arguments is not None or self.parse_error is not None
+
+    @property
+    def acting_arguments(self) -> dict[str, Any] | None:
+        """The arguments that the effect comes from: as executed where that is recorded, else as sent."""
+        return self.arguments if self.executed_arguments is None else self.executed_arguments
 
     @property
     def identity(self) -> tuple[str, str]:

@@ -54,6 +54,7 @@ def opening_of(call: Call) -> dict[str, Any]:
     if call.span_id is not None:
         payload["trace_id"], payload["span_id"] = call.trace_id, call.span_id
     payload["arguments"] = call.redactor.value(call.arguments)
+    _add_hidden(payload, tool)
     if call.context is not OUTSIDE:
         _add_reach(payload, call.context)
     if _has_own_raw(call):
@@ -81,6 +82,14 @@ def _add_reach(payload: dict[str, Any], context: Any) -> None:
         payload["session_id"] = context.state.session_id
     if context.conversation_id is not None:
         payload["conversation_id"] = context.conversation_id
+
+
+def _add_hidden(payload: dict[str, Any], tool: Tool | None) -> None:
+    """Add the names of the parameters that the host filled, so that a reader can tell what the model sent."""
+    if tool is not None and (tool.bound or tool.idempotency_key):
+        hidden = tool.hidden
+        if hidden:
+            payload["hidden"] = sorted(hidden)
 
 
 def _has_own_raw(call: Call) -> bool:
@@ -194,6 +203,7 @@ class WholeCall:
         if self._normalized is not None:
             _add_raw(story, self._normalized, self._redactor, self._tool)
         tool, environment = self._tool, self._context.environment
+        _add_hidden(story, tool)
         identity = Identity(
             result["request_id"],
             self._context.task_id or NO_TASK,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from typer.testing import CliRunner
 
-from fcguard import Guard, SQLiteStore
+from fcguard import Bound, Environment, Guard, SQLiteStore
 from fcguard.cli.commands import make_app
 from fcguard.evaluation.suites.traps import trap_prompts
 from fcguard.testing.suites import run_suite, suite_named
@@ -108,6 +108,34 @@ def test_a_ledger_is_evaluated_as_it_is(files: Path) -> None:
                 look(order_id="A1")
     assert run("gate", files / "ledger.db", *of(files)).exit_code == 0
     assert run("evaluate", files / "ledger.db", "--format", "ledger").exit_code == 0
+
+
+def test_a_ledger_with_bound_and_folded_arguments_passes_the_gate(files: Path) -> None:
+    gold = {"tool": "pay", "arguments": {"order_id": "A1", "cents": 100}}
+    task = {"id": "case", "prompt": "pay", "steps": [{"any_of": [gold], "effect": "write"}]}
+    (files / "gold.json").write_text(json.dumps({"version": 1, "suite": "orders", "tasks": [task]}))
+    with Guard(store=SQLiteStore(files / "ledger.db"), evidence_dir=files) as guard:
+
+        @guard.tool(effect="write")
+        def pay(order_id: str, cents: int, tenant: Annotated[str, Bound("tenant")]) -> str:
+            return f"{tenant} {order_id} {cents}"
+
+        for trial, cents in enumerate((100, 100, "100")):
+            with guard.task(task_id=f"case#{trial}", environment=Environment(name="staging", tenant="acme")):
+                (files / "tools.json").write_text(json.dumps(guard.schemas("openai")))
+                assert guard.call("pay", {"order_id": "A1", "cents": cents}).success
+    run("evaluate", files / "ledger.db", *of(files), "--json", files / "r.json")
+    rates = {row["name"]: row["value"] for row in json.loads((files / "r.json").read_text())["indicators"]}
+    assert (rates["misfire"]["n"], rates["misfire"]["k"]) == (3, 0)
+    assert (rates["invalid_arguments"]["n"], rates["invalid_arguments"]["k"]) == (3, 1)
+
+
+def test_a_fault_of_several_lines_is_told_line_by_line(files: Path) -> None:
+    (files / "gold.yaml").write_text("version: 1\ntasks: [\n  - {id: a\n")
+    answer = run("gate", files / "good.jsonl", "--gold", files / "gold.yaml")
+    lines = answer.output.splitlines()
+    assert answer.exit_code == 2 and "\N{REPLACEMENT CHARACTER}" not in answer.output
+    assert len(lines) > 1 and lines[0].startswith("fcguard: ") and all(line.startswith("  ") for line in lines[1:])
 
 
 def test_a_baseline_is_kept_compared_with_and_refused(files: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from fcguard.evaluation.catalogue import Catalogue
 from fcguard.evaluation.gate import EXIT_CODES
 from fcguard.evaluation.gold import parse_gold
 from fcguard.evaluation.importers.read import FORMATS
@@ -15,6 +18,7 @@ from fcguard.evaluation.indicators import INDICATORS
 from fcguard.evaluation.matchers import MATCHERS
 from fcguard.evaluation.metrics import COUNTS
 from fcguard.evaluation.score import MAXIMUM
+from tests.evaluation.evaluation_builders import call
 
 PAGE = Path(__file__).parents[2] / "docs" / "evaluation.md"
 TEXT = PAGE.read_text("utf-8")
@@ -51,7 +55,7 @@ def test_the_gold_of_the_page_is_valid() -> None:
 def test_the_code_of_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    block, _ = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     for trials, code, said in ((3, 0, "gate: pass"), (1, 3, "gate: inconclusive")):
         with pytest.raises(SystemExit) as ended:
@@ -59,3 +63,20 @@ def test_the_code_of_the_page_runs(
         assert ended.value.code == code
         assert (tmp_path / "report.html").stat().st_size > 1_000_000
         assert said in capsys.readouterr().out
+
+
+def test_the_page_says_how_tools_json_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, block = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    names["guard"].close()
+    catalogue = Catalogue.load(tmp_path / "tools.json")
+    states = [
+        catalogue.check(call("refund", arguments)).state
+        for arguments in ({"order_id": "A7", "cents": 100}, {"order_id": "A7", "cents": "100"})
+    ]
+    assert states == ["valid", "invalid"]
+    assert catalogue.check(call("other", {})).state == "unknown_tool"
+    tools = [{**tool, "effect": "write"} for tool in json.loads((tmp_path / "tools.json").read_text("utf-8"))]
+    assert Catalogue.load(tools).effect_of(call("refund", {})) == "write"

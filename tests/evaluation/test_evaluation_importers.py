@@ -308,7 +308,7 @@ def test_genai_spans() -> None:
     ]
     run = read_records([export(*spans), {"x": 1}], "otlp_genai")
     first, second = run
-    assert (first.session_id, first.task_id) == ("t1", "task")
+    assert (first.session_id, first.task_id, first.trial) == ("task", "task", 0)
     done, late = first.calls
     assert (done.status, done.arguments, done.effect, done.step, done.seconds) == (
         "succeeded",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ __all__ = [
     "outcome_of",
     "result_hash_of",
     "status_of",
+    "task_and_trial",
     "words_of",
 ]
 
@@ -50,6 +52,15 @@ _EFFECT_STATES: Final[dict[str, EffectState]] = {
     "not_applied": "not_applied",
     "unknown": "unknown",
 }
+
+
+_NUMBERED: Final = re.compile(r"(.+)#([0-9]{1,9})", re.DOTALL)
+
+
+def task_and_trial(name: str) -> tuple[str, int]:
+    """Read the id of a guard's task: `TASK#TRIAL` is that trial of that task, any other name trial 0 of its own."""
+    numbered = _NUMBERED.fullmatch(name)
+    return (numbered[1], int(numbered[2])) if numbered else (name, 0)
 
 
 def first_of(record: Mapping[str, Any], *names: str) -> Any:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fcguard.evaluation.canonical import digest
+from fcguard.evaluation.importers.fields import task_and_trial
 from fcguard.model.failure import ErrorType, FailureClass, class_of
 
 __all__ = ["LedgerEvent", "records_of"]
 
 _STORE_KEY: Final = "fc"
 _ENDED: Final = frozenset({"REJECTED", "SUCCEEDED", "FAILED"})
-_NUMBERED: Final = re.compile(r"(.+)#(\d+)", re.DOTALL)
 _OUTSIDE: Final = "-"
 
 
@@ -100,12 +99,12 @@ def _record(request_id: str, task_id: str, story: _Story) -> dict[str, Any]:
     payload, columns = story.payload, story.columns
     result = payload.get("result")
     result = result if isinstance(result, Mapping) else {}
-    numbered = _NUMBERED.fullmatch(task_id)
+    task, trial = task_and_trial(task_id)
     record: dict[str, Any] = {
         "request_id": request_id,
         "session_id": task_id,
-        "task_id": numbered[1] if numbered else task_id,
-        "trial": int(numbered[2]) if numbered else 0,
+        "task_id": task,
+        "trial": trial,
         "step": columns.get("step"),
         "tool": payload.get("asked_for") or result.get("tool_name") or columns.get("tool") or "",
         "tool_effect": None if "asked_for" in payload else columns.get("effect"),
@@ -117,12 +116,7 @@ def _record(request_id: str, task_id: str, story: _Story) -> dict[str, Any]:
     for name in ("error_type", "effect", "duration_ms", "next_action", "message"):
         if result.get(name) is not None:
             record[name] = result[name]
-    if "raw" in payload:
-        record["raw_arguments"] = payload["raw"]
-    else:
-        arguments = result.get("normalized_args", payload.get("arguments"))
-        if arguments is not None:
-            record["raw_arguments"] = arguments
+    record.update(_arguments(payload, result))
     if result.get("success"):
         record["result_digest"] = digest(result.get("data"))
     if isinstance(payload.get("approval"), str):
@@ -131,6 +125,22 @@ def _record(request_id: str, task_id: str, story: _Story) -> dict[str, Any]:
         record["evidence"] = list(result["evidence"])
     record["validation"] = _validation(payload, result)
     return {name: value for name, value in record.items() if value is not None}
+
+
+def _arguments(payload: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer the arguments as sent and, where they may differ, as executed; without what the host filled."""
+    executed = result.get("normalized_args", payload.get("arguments"))
+    hidden = payload.get("hidden")
+    if isinstance(executed, Mapping) and isinstance(hidden, list):
+        executed = {name: value for name, value in executed.items() if name not in hidden}
+    if "raw" not in payload:
+        return {} if executed is None else {"raw_arguments": executed}
+    if not isinstance(executed, Mapping):
+        return {"raw_arguments": payload["raw"]}
+    folds = payload.get("folds")
+    rows = [row for row in folds if isinstance(row, Mapping)] if isinstance(folds, list) else []
+    filled = [str(row.get("path")) for row in rows if row.get("rule") == "default"]
+    return {"raw_arguments": payload["raw"], "executed_arguments": executed, "defaults": filled}
 
 
 def _validation(payload: Mapping[str, Any], result: Mapping[str, Any]) -> list[dict[str, str]] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fcguard.evaluation.canonical import digest, parse_arguments
-from fcguard.evaluation.importers.fields import effect_of, effect_state_of, status_of, words_of
+from fcguard.evaluation.importers.fields import effect_of, effect_state_of, status_of, task_and_trial, words_of
 from fcguard.evaluation.importers.options import ImportOptions
 from fcguard.evaluation.trace import Attempt, CallRecord, CallStatus, Session, UnreadLog
 
@@ -32,12 +32,13 @@ def recognises(value: Any) -> bool:
 
 
 def read(values: Iterable[tuple[str, Any]], unread: UnreadLog, options: ImportOptions) -> Iterator[Session]:
-    """Yield a session for each conversation (`gen_ai.conversation.id`), else for each trace.
+    """Yield a session for each task of a guard (`fcguard.task.id`), else each conversation, else each trace.
 
-    Spans of one conversation may lie anywhere, so the calls of the whole file are held in memory, without their results.
+    A task id `name#2` is read as trial 2 of the task `name`, as in a ledger. The conversation is `gen_ai.conversation.id`.
+    Spans of one session may lie anywhere, so the calls of the whole file are held in memory, without their results.
     Arguments are only there if the instrumentation was told to record content.
     """
-    found: dict[str, _Conversation] = {}
+    found: dict[tuple[bool, str], _Conversation] = {}
     attempts: dict[str, list[tuple[int, Attempt]]] = {}
     for where, value in values:
         if not recognises(value):
@@ -47,9 +48,9 @@ def read(values: Iterable[tuple[str, Any]], unread: UnreadLog, options: ImportOp
             _take(span, where, found, attempts, unread)
     for name, conversation in found.items():
         spans = sorted(conversation.spans, key=lambda span: span.start)
-        task_id = next((span.task_id for span in spans if span.task_id), name)
+        task_id, trial = task_and_trial(spans[0].task_id) if spans[0].task_id else (name[1], 0)
         calls = tuple(_with_attempts(span.call, attempts) for span in spans)
-        yield Session(session_id=name, task_id=options.task_id or task_id, calls=calls)
+        yield Session(session_id=name[1], task_id=options.task_id or task_id, trial=trial, calls=calls)
 
 
 def _spans(value: Mapping[str, Any]) -> Iterator[Any]:
@@ -68,7 +69,7 @@ def _listed(value: Any, *names: str) -> list[Any]:
 def _take(
     span: Any,
     where: str,
-    found: dict[str, _Conversation],
+    found: dict[tuple[bool, str], _Conversation],
     attempts: dict[str, list[tuple[int, Attempt]]],
     unread: UnreadLog,
 ) -> None:
@@ -87,9 +88,10 @@ def _take(
     if facts.get("fcguard.call.purpose") in ("confirm", "fallback"):
         return
     tool = facts.get("gen_ai.tool.name") or name.removeprefix("execute_tool ")
-    session = str(facts.get("gen_ai.conversation.id") or span.get("traceId") or where)
+    task_id = str(facts.get("fcguard.task.id") or "")
+    session = task_id or str(facts.get("gen_ai.conversation.id") or span.get("traceId") or where)
     call = _call(span, facts, str(tool))
-    found.setdefault(session, _Conversation()).spans.append(_Span(start, call, str(facts.get("fcguard.task.id") or "")))
+    found.setdefault((bool(task_id), session), _Conversation()).spans.append(_Span(start, call, task_id))
 
 
 def _call(span: Mapping[str, Any], facts: Mapping[str, Any], tool: str) -> CallRecord:

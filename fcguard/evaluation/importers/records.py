@@ -48,6 +48,8 @@ def call_from_record(record: Mapping[str, Any], position: int) -> CallRecord:
         server=None if server is None else str(server),
         step=step if isinstance(step, int) else position + 1,
         **arguments_of(record, *_ARGUMENTS),
+        executed_arguments=_executed(record),
+        defaults=words_of(record.get("defaults")),
         validation=_problems(record.get("validation")),
         attempts=_attempts(record, status),
         status=status,
@@ -84,6 +86,11 @@ def session_from_record(
         calls=calls,
         reason_told=told if isinstance(told, bool) else None,
     )
+
+
+def _executed(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    executed = record.get("executed_arguments")
+    return dict(executed) if isinstance(executed, Mapping) else None
 
 
 def _status(record: Mapping[str, Any]) -> CallStatus:
