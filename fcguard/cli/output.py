@@ -30,7 +30,7 @@ class Exit(IntEnum):
 
 @contextmanager
 def reporting() -> Iterator[None]:
-    """Turn what goes wrong into one line on stderr and an exit code."""
+    """Turn what goes wrong into a message on stderr (one line, where the fault itself has one) and an exit code."""
     try:
         yield
     except (StoreError, TraceFileError, OSError) as error:
@@ -41,7 +41,7 @@ def reporting() -> Iterator[None]:
 
 
 def _fail(error: BaseException, code: Exit) -> None:
-    print(clean(f"fcguard: {error}"), file=sys.stderr)
+    print("\n  ".join(map(clean, f"fcguard: {error}".splitlines())), file=sys.stderr)
     raise typer.Exit(code) from None
 
 
