@@ -12,7 +12,8 @@ from fcguard.lazy import lazy_exports
 if TYPE_CHECKING:
     from fcguard.errors import ConfigurationError, FcguardError, StoreError, ToolCallFailed, UsageError
     from fcguard.guard import Guard
-    from fcguard.model.call import Call, CallInfo, current_call
+    from fcguard.model.call import Call
+    from fcguard.model.call_info import CallInfo, current_call
     from fcguard.model.context import Bound, Budget, Environment, Goal, OutputContract, State, TaskContext
     from fcguard.model.evidence import Evidence
     from fcguard.model.failure import ErrorType, FailureClass, NextAction, Violation
@@ -73,7 +74,8 @@ __getattr__, __dir__ = lazy_exports(
     {
         "fcguard.errors": ("ConfigurationError", "FcguardError", "StoreError", "ToolCallFailed", "UsageError"),
         "fcguard.guard": ("Guard",),
-        "fcguard.model.call": ("Call", "CallInfo", "current_call"),
+        "fcguard.model.call": ("Call",),
+        "fcguard.model.call_info": ("CallInfo", "current_call"),
         "fcguard.model.context": ("Bound", "Budget", "Environment", "Goal", "OutputContract", "State", "TaskContext"),
         "fcguard.model.evidence": ("Evidence",),
         "fcguard.model.failure": ("ErrorType", "FailureClass", "NextAction", "Violation"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakMethod
 
-from fcguard.model.call import CallInfo
+from fcguard.model.call_info import CallInfo
 from fcguard.results import ArtifactDirectory
 from fcguard.telemetry.capture import LogCapture
 

@@ -20,7 +20,8 @@ from fcguard.declaring import Declaring
 from fcguard.errors import ConfigurationError, TaskError, UsageError
 from fcguard.io import IO, Clock
 from fcguard.ledger_metrics import watch_ledger
-from fcguard.model.call import CURRENT, Call, Purpose
+from fcguard.model.call import Call, Purpose
+from fcguard.model.call_info import CURRENT
 from fcguard.model.context import Budget, Environment, Goal, OutputContract, State, TaskContext
 from fcguard.model.evidence import Evidence
 from fcguard.model.identity import new_request_id

@@ -10,7 +10,9 @@ from itertools import islice
 from types import GeneratorType
 from typing import Any, Final
 
-from fcguard.model.call import Call, CallInfo, NotEntered
+from fcguard.model.attempt import NotEntered
+from fcguard.model.call import Call
+from fcguard.model.call_info import CallInfo
 from fcguard.model.failure import ErrorType
 from fcguard.model.frozen import thaw
 

@@ -54,8 +54,8 @@ class IO(Protocol):
         """Run the tool of `call` once and answer what it returned; raises what it raised.
 
         Raises:
-            fcguard.model.call.Abandoned: the time was over and a thread still runs the function.
-            fcguard.model.call.NotEntered: the function was never entered.
+            fcguard.model.attempt.Abandoned: the time was over and a thread still runs the function.
+            fcguard.model.attempt.NotEntered: the function was never entered.
             TimeoutError: the time was over and the function was stopped.
         """
         ...

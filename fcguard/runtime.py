@@ -17,7 +17,9 @@ from fcguard.errors import ColourError
 from fcguard.invocation import consume, cut, enter, limit_of, prepare_arguments
 from fcguard.io import Clock
 from fcguard.ledger_metrics import Written
-from fcguard.model.call import CURRENT, Abandoned, Attempt, Call, CallInfo, NotEntered
+from fcguard.model.attempt import Abandoned, Attempt, NotEntered
+from fcguard.model.call import Call
+from fcguard.model.call_info import CURRENT, CallInfo
 from fcguard.model.evidence import Evidence
 from fcguard.model.failure import ErrorType
 from fcguard.stores.base import Command, Store

@@ -10,7 +10,7 @@ from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
-from fcguard.model.call import Late
+from fcguard.model.attempt import Late
 
 __all__ = ["Job", "NoThread", "Workers"]
 

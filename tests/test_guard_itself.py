@@ -22,7 +22,8 @@ from fcguard import (
     current_call,
 )
 from fcguard.errors import ConfigurationError, TaskError, UsageError
-from fcguard.model.call import UNFILLED, Call, Late
+from fcguard.model.attempt import Late
+from fcguard.model.call import UNFILLED, Call
 from fcguard.scope import RunningTasks
 from tests.conftest import ANY_OBJECT, Mode, Script, add
 from tests.ledger_reading import run_python

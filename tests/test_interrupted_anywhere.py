@@ -13,7 +13,7 @@ import pytest
 
 import fcguard
 from fcguard import Applied, Guard, MemoryStore, NotApplied, Violation
-from fcguard.model.call import CURRENT
+from fcguard.model.call_info import CURRENT
 from fcguard.model.states import CallState
 from fcguard.model.task import CURRENT_TASK
 from fcguard.recovery.confirm import CONFIRMING

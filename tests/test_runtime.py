@@ -13,7 +13,7 @@ import pytest
 
 from fcguard import Applied, Guard, MemoryStore
 from fcguard.errors import ColourError
-from fcguard.model.call import Abandoned, NotEntered
+from fcguard.model.attempt import Abandoned, NotEntered
 from fcguard.runtime import _given_up, drive, drive_in_own_loop
 from fcguard.workers import Job, Workers
 from tests.conftest import Hang, Mode, Script, add

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fcguard.model.call import Late
+from fcguard.model.attempt import Late
 from fcguard.workers import Job, NoThread, Workers
 from tests.ledger_reading import eventually
 

@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError
 from fcguard.arguments.enum_literals import Members, literal_members, with_members
 from fcguard.arguments.marks import bound_mark
 from fcguard.errors import ConfigurationError
-from fcguard.model.call import CallInfo
+from fcguard.model.call_info import CallInfo
 from fcguard.model.failure import Problem
 
 __all__ = ["Converter", "Signature", "read_signature"]

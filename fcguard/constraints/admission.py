@@ -8,7 +8,8 @@ from typing import Any
 
 from fcguard.constraints.base import constraint_name
 from fcguard.io import IO
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, Failure, Violation
 
 __all__ = ["admit", "release", "violated"]

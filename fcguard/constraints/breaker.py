@@ -9,7 +9,8 @@ from fcguard.constraints.circuit import Circuit, CircuitSnapshot
 from fcguard.constraints.options import check_count, check_rate, check_seconds
 from fcguard.constraints.state import SharedState, new_lock, state_key, wall_clock
 from fcguard.errors import ConfigurationError
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, FailureClass, Violation, class_of
 
 __all__ = ["CircuitBreaker", "CircuitSnapshot", "is_tool_failure"]

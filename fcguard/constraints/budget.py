@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Final
 
 from fcguard.constraints.options import check_count
 from fcguard.constraints.state import SharedState, new_lock, state_key, wall_clock
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.context import Budget
 from fcguard.model.failure import ErrorType, NextAction, Violation
 from fcguard.model.task import Task

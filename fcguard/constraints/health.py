@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from fcguard.constraints.options import check_seconds, is_async_callable, takes_call
 from fcguard.errors import ConfigurationError
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, Violation
 
 __all__ = ["DependencyHealth"]

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from fcguard.constraints.heartbeat import Heartbeat
 from fcguard.constraints.state import SharedState, new_lock
-from fcguard.model.call import Attempt, Call, Late
+from fcguard.model.attempt import Attempt, Late
+from fcguard.model.call import Call
 
 __all__ = ["Leases"]
 

@@ -6,7 +6,8 @@ from collections import deque
 
 from fcguard.constraints.options import check_count
 from fcguard.constraints.sameness import fingerprint_of, is_exempt, mark_of, warn
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, NextAction, Violation
 
 __all__ = ["LoopDetection"]

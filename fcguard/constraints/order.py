@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from fcguard.constraints.history import TaskHistory, task_history
 from fcguard.errors import ConfigurationError
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, NextAction, Violation
 
 __all__ = ["ConflictsWith", "StepOrder"]

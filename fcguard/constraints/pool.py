@@ -8,7 +8,9 @@ from fcguard.constraints.leases import Leases
 from fcguard.constraints.options import check_count, check_seconds
 from fcguard.constraints.state import MemoryState, SharedState, state_key, wall_clock
 from fcguard.errors import ConfigurationError, UsageError
-from fcguard.model.call import Attempt, Call, current_call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
+from fcguard.model.call_info import current_call
 from fcguard.model.failure import ErrorType, Violation
 
 __all__ = ["Concurrency", "ResourcePool"]

@@ -10,7 +10,8 @@ from typing import Any
 from fcguard.constraints.options import check_count, check_seconds
 from fcguard.constraints.state import MemoryState, SharedState, state_key, wall_clock
 from fcguard.errors import ConfigurationError
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, NextAction, Violation
 
 __all__ = ["RateLimit", "RetryTokenBucket"]

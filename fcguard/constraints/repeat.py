@@ -7,7 +7,8 @@ from typing import Final
 
 from fcguard.constraints.options import check_count, check_seconds
 from fcguard.constraints.sameness import fingerprint_of, is_exempt, mark_of, warn
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, NextAction, Violation
 
 __all__ = ["NoProgressRepeat"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import marshal
 
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.identity import canonical
 
 __all__ = ["fingerprint_of", "is_exempt", "mark_of", "warn"]

@@ -11,7 +11,8 @@ from fcguard.constraints.options import WRITES, check_effects
 from fcguard.constraints.schedule import Window
 from fcguard.constraints.state import wall_clock
 from fcguard.errors import ConfigurationError
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, Violation
 
 __all__ = ["QuietWindow"]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fcguard.model.call import LateVerdict
+from fcguard.model.attempt import LateVerdict
 from fcguard.stores.base import Store, StoredEvent
 from fcguard.stores.payload import body_of
 from fcguard.telemetry.observer import Origin

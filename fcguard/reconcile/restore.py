@@ -9,7 +9,8 @@ from typing import Any
 
 from fcguard.config import Prepared, Verdict
 from fcguard.io import IO
-from fcguard.model.call import Attempt, Call, Late
+from fcguard.model.attempt import Attempt, Late
+from fcguard.model.call import Call
 from fcguard.model.context import Environment, Goal, State, TaskContext, Tools
 from fcguard.model.evidence import Evidence
 from fcguard.model.failure import ErrorType, Failure

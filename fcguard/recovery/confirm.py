@@ -8,7 +8,8 @@ from inspect import isawaitable
 from typing import Any, Final
 
 from fcguard.io import IO
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, Inconclusive, NotApplied
 from fcguard.model.tool import ConfirmBy
 

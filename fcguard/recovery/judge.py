@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from fcguard.model.call import Attempt, Call, NotEntered
+from fcguard.model.attempt import Attempt, NotEntered
+from fcguard.model.call import Call
 from fcguard.model.failure import TAXONOMY, EffectState, ErrorType, Failure, FailureClass, Violation
 from fcguard.model.outcome import Signal
 from fcguard.model.secrets import writable

@@ -12,7 +12,7 @@ from socket import SOCK_STREAM, getaddrinfo
 from typing import Any, TypedDict, Unpack
 
 from fcguard.errors import MissingExtraError
-from fcguard.model.call import CURRENT
+from fcguard.model.call_info import CURRENT
 from fcguard.model.failure import ErrorType, Violation
 from fcguard.rules.addresses import Address, canonical_host
 from fcguard.rules.host_policy import HostPolicy

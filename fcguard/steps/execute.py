@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fcguard.config import Config, Prepared
 from fcguard.io import IO
-from fcguard.model.call import Abandoned, Attempt, Call, NotEntered
+from fcguard.model.attempt import Abandoned, Attempt, NotEntered
+from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, Failure, Halt
 from fcguard.stores.journal import derive_keys, start_attempt
 

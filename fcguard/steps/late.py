@@ -6,7 +6,8 @@ from functools import partial
 
 from fcguard.config import Config
 from fcguard.io import IO
-from fcguard.model.call import Attempt, Call, Late, LateVerdict
+from fcguard.model.attempt import Attempt, Late, LateVerdict
+from fcguard.model.call import Call
 from fcguard.recovery.judge import judge_error, judge_returned
 from fcguard.results import shape
 from fcguard.stores.journal import watch_late

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from fcguard.errors import StoreClosed, StoreCorrupt, StoreError, StoreUnavailable
 from fcguard.io import IO
-from fcguard.model.call import Attempt, Call, Late, LateVerdict
+from fcguard.model.attempt import Attempt, Late, LateVerdict
+from fcguard.model.call import Call
 from fcguard.model.context import Environment
 from fcguard.model.failure import ErrorType, Failure, Halt, NextAction
 from fcguard.model.frozen import thaw

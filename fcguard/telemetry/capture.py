@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from fcguard.model.call import CURRENT
+from fcguard.model.call_info import CURRENT
 from fcguard.model.evidence import Evidence
 from fcguard.model.secrets import Redactor
 from fcguard.telemetry.content import redactor_of
@@ -18,7 +18,8 @@ from fcguard.telemetry.content import redactor_of
 if TYPE_CHECKING:
     import os
 
-    from fcguard.model.call import Call, CallInfo
+    from fcguard.model.call import Call
+    from fcguard.model.call_info import CallInfo
 
 __all__ = ["LogCapture", "log_path"]
 

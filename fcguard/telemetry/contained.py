@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from fcguard.errors import ConfigurationError
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.telemetry.observer import LedgerObserver, Observer, SilentObserver
 from fcguard.telemetry.standard import StandardObserver
 

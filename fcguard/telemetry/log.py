@@ -16,7 +16,8 @@ from fcguard.model.call import UNFILLED
 from fcguard.telemetry.outcome import Outcome, code_of, layer_of, outcome_of, word_of
 
 if TYPE_CHECKING:
-    from fcguard.model.call import Attempt, Call
+    from fcguard.model.attempt import Attempt
+    from fcguard.model.call import Call
 
 __all__ = ["ENABLED", "LOGGER", "LogObserver", "is_quiet"]
 

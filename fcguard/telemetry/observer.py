@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 
 __all__ = ["LedgerObserver", "Observer", "Observers", "Origin", "SilentObserver"]
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import NonRecordingSpan, Span, TracerProvider
 
-    from fcguard.model.call import Attempt, Call
+    from fcguard.model.attempt import Attempt
+    from fcguard.model.call import Call
     from fcguard.model.result import ToolResult
     from fcguard.model.secrets import Redactor
     from fcguard.model.tool import Tool

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from fcguard.model.call import Attempt, Call
+    from fcguard.model.attempt import Attempt
+    from fcguard.model.call import Call
     from fcguard.model.secrets import Redactor
     from fcguard.telemetry.content import Capture
     from fcguard.telemetry.otel import SpanDetail

@@ -13,7 +13,7 @@ from typing import Any
 from fcguard.config import is_coroutine_callable
 from fcguard.evaluation.canonical import digest
 from fcguard.guard import Guard
-from fcguard.model.call import CURRENT
+from fcguard.model.call_info import CURRENT
 
 __all__ = ["Dispatch", "watch_dispatches"]
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.context import TaskContext
 from fcguard.model.failure import Failure
 from fcguard.model.frozen import freeze

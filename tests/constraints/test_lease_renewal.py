@@ -17,7 +17,7 @@ from fcguard import Guard, MemoryStore
 from fcguard.constraints import Concurrency, MemoryState, ResourcePool
 from fcguard.constraints.heartbeat import Heartbeat
 from fcguard.errors import StoreUnavailable, UsageError
-from fcguard.model.call import Late
+from fcguard.model.attempt import Late
 from tests.constraints.backends import close, open_state
 from tests.constraints.conftest import build_call
 

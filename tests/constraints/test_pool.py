@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from fcguard.constraints import Concurrency, Constraint, ResourcePool, SQLiteState
 from fcguard.errors import ConfigurationError, NoCurrentCallError, UsageError
-from fcguard.model.call import CURRENT, Call, CallInfo, Late
+from fcguard.model.attempt import Late
+from fcguard.model.call import Call
+from fcguard.model.call_info import CURRENT, CallInfo
 from fcguard.model.context import Environment, TaskContext
 from fcguard.model.failure import FailureClass, class_of
 from fcguard.model.intent import Intent

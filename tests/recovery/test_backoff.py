@@ -19,7 +19,8 @@ from tenacity import (
 )
 
 from fcguard import Retry, Tool
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.intent import Intent
 from fcguard.recovery.backoff import next_pause, retry_policy
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fcguard import Applied, AppliedByOther, Inconclusive, NotApplied, Retry
-from fcguard.model.call import current_call
+from fcguard.model.call_info import current_call
 from fcguard.model.states import CallState
 from fcguard.stores.base import Event, Identity, Move, Open
 from fcguard.stores.chain import verify

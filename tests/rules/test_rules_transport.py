@@ -14,7 +14,9 @@ import httpx
 import pytest
 
 from fcguard.errors import ConfigurationError
-from fcguard.model.call import CURRENT, Attempt, Call, CallInfo
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
+from fcguard.model.call_info import CURRENT, CallInfo
 from fcguard.model.context import Environment, TaskContext
 from fcguard.model.intent import Intent
 from fcguard.rules.transport import AsyncGuardedTransport, GuardedTransport, HostRefused

@@ -12,7 +12,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from fcguard.model.call import Attempt, Call, Purpose
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call, Purpose
 from fcguard.model.context import TaskContext
 from fcguard.model.failure import Failure
 from fcguard.model.intent import Intent

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from fcguard.errors import ConfigurationError
 from fcguard.guard import Guard
-from fcguard.model.call import current_call
+from fcguard.model.call_info import current_call
 from fcguard.model.context import TaskContext
 from fcguard.model.outcome import Applied
 from fcguard.stores.memory import MemoryStore

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from fcguard.guard import Guard
-from fcguard.model.call import CallInfo, current_call
+from fcguard.model.call_info import CallInfo, current_call
 from fcguard.stores.payload import body_of
 from fcguard.stores.sqlite import SQLiteStore
 from tests.telemetry.telemetry_driver import Recorded

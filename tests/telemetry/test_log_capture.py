@@ -15,7 +15,9 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fcguard.model.call import CURRENT, Attempt, Call, CallInfo
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
+from fcguard.model.call_info import CURRENT, CallInfo
 from fcguard.model.intent import Intent
 from fcguard.model.secrets import Redactor
 from fcguard.model.tool import Tool

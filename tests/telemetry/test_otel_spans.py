@@ -221,7 +221,7 @@ def test_tool_sees_the_attempt_as_current_span(driver: Driver, recorded: Recorde
 
 
 def test_spans_that_were_left_open_are_closed_with_the_call(driver: Driver, recorded: Recorded) -> None:
-    from fcguard.model.call import Attempt
+    from fcguard.model.attempt import Attempt
 
     call = driver.start()
     driver.observer.recovery_started(call, "confirm")
@@ -237,7 +237,7 @@ def test_spans_that_were_left_open_are_closed_with_the_call(driver: Driver, reco
 
 
 def test_recovery_closes_an_attempt_that_was_left_open_in_it(driver: Driver, recorded: Recorded) -> None:
-    from fcguard.model.call import Attempt
+    from fcguard.model.attempt import Attempt
 
     call = driver.start()
     driver.observer.recovery_started(call, "confirm")

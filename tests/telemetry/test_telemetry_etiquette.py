@@ -13,7 +13,8 @@ before = threading.active_count()
 import fcguard.telemetry, fcguard.telemetry.otel, fcguard.telemetry.standard, fcguard.telemetry.propagate
 import fcguard.telemetry.capture, fcguard.telemetry.tree, fcguard.telemetry.terminal
 from fcguard.telemetry.standard import default_observer
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.intent import Intent
 from fcguard.model.result import ToolResult
 from fcguard.model.tool import Tool

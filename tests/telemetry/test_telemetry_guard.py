@@ -13,7 +13,7 @@ from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
 from fcguard.guard import Guard
-from fcguard.model.call import current_call
+from fcguard.model.call_info import current_call
 from fcguard.model.outcome import Applied, NotApplied
 from fcguard.stores.memory import MemoryStore
 from fcguard.telemetry.capture import LogCapture
