@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from fcguard.cli.pipe import until_the_reader_leaves
 from fcguard.errors import MissingExtraError
 
 __all__ = ["app"]
@@ -25,7 +26,8 @@ def app(arguments: list[str] | None = None) -> None:
             raise
         print(f"fcguard: {MissingExtraError(missing, 'cli')}", file=sys.stderr)
         raise SystemExit(2) from None
-    make_app()(args=arguments, prog_name="fcguard")
+    with until_the_reader_leaves():
+        make_app()(args=arguments, prog_name="fcguard")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from fcguard.cli.pipe import READER_LEFT
 from fcguard.errors import FcguardError, StoreError
 from fcguard.telemetry.tree import TraceFileError
 
@@ -33,6 +34,10 @@ def reporting() -> Iterator[None]:
     """Turn what goes wrong into a message on stderr (one line, where the fault itself has one) and an exit code."""
     try:
         yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Said as an OSError, it would be a fault of a file; nobody is there to be told.
+        raise SystemExit(READER_LEFT) from None
     except (StoreError, TraceFileError, OSError) as error:
         # MissingExtraError is an ImportError, not an OSError.
         _fail(error, Exit.UNREADABLE)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fcguard import __version__
 from tests.cli.ledger_shell import Shell
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -158,3 +159,30 @@ def test_help_names_every_command_and_the_exit_codes(shell: Shell) -> None:
     ):
         assert name in text
     assert "Exit codes" in text
+
+
+def test_the_version_is_told(shell: Shell) -> None:
+    result = shell("--version", store=False)
+    assert (result.code, result.out) == (0, f"fcguard {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("list", "--json"), ("list",), ("export",), ("verify",), ("recovery-table",), ("show", "REQUEST")]
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["held", "at once"])
+def test_a_command_ends_quietly_when_its_reader_has_left(
+    calls: dict[str, str], tmp_path: Path, arguments: tuple[str, ...], unbuffered: str
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    store = () if arguments == ("recovery-table",) else ("--store", "sqlite:///ledger.db")
+    named = [calls["parked"] if one == "REQUEST" else one for one in arguments]
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "fcguard.cli.main", *named, *store],
+            cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": unbuffered},
+        )  # fmt: skip
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (141, "")
