@@ -19,7 +19,7 @@ from fcguard.approval.sqlite import SQLiteApprovals
 from fcguard.approval.store import ApprovalState, StoredApproval
 from fcguard.cli.moments import when
 from fcguard.cli.output import print_json, print_table, reporting, say
-from fcguard.cli.source import Json
+from fcguard.cli.source import Json, JsonLines
 from fcguard.errors import StoreCorrupt, StoreUnavailable, UsageError
 
 __all__ = ["add_to"]
@@ -57,7 +57,7 @@ def list_requests(
     state: Annotated[
         Which, typer.Option("--state", help="Only requests in this state; all: every one.")
     ] = Which.PENDING,
-    as_json: Json = False,
+    as_json: JsonLines = False,
 ) -> None:
     """List requests, oldest first; those that wait for a decision, unless told otherwise."""
     with reporting(), _reading(file) as approvals:

@@ -13,7 +13,7 @@ import typer
 
 from fcguard.cli.moments import moment, when
 from fcguard.cli.output import print_json, print_table, reporting, say
-from fcguard.cli.source import App, Json, StoreUrl, open_guard
+from fcguard.cli.source import App, Json, JsonLines, StoreUrl, open_guard
 from fcguard.cli.story import read_story, render_story
 from fcguard.errors import UsageError
 from fcguard.model.states import OPEN_STATES, CallState
@@ -51,7 +51,7 @@ def list_calls(
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most calls to list, newest first.")] = 50,
     store: StoreUrl = None,
     app: App = None,
-    as_json: Json = False,
+    as_json: JsonLines = False,
 ) -> None:
     """List calls, newest first."""
     with reporting(), open_guard(store, app) as guard:
@@ -105,8 +105,12 @@ def export_events(
     task: Task = None,
     tool: ToolName = None,
     state: States = None,
+    is_open: OpenOnly = False,
     since: Since = None,
     until: Until = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Most calls to export, the newest; default: all.")
+    ] = None,
     calls_only: Annotated[
         bool, typer.Option("--calls", help="One line a call with its current row, instead of its events.")
     ] = False,
@@ -116,7 +120,7 @@ def export_events(
     """Write JSON Lines: one event a line, in chain order; `payload` holds the very bytes that `hash` covers."""
     with reporting(), open_guard(store, app) as guard:
         now = time.time()
-        query = CallQuery(task, tool, _states(state, False), moment(since, now), moment(until, now))
+        query = CallQuery(task, tool, _states(state, is_open), moment(since, now), moment(until, now), limit)
         if calls_only:
             for row in guard.store.calls(query):
                 print_json(_call_json(row))

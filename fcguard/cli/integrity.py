@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -21,6 +21,8 @@ from fcguard.stores.chain import Verification
 from fcguard.stores.checkpoint import Checkpoint, read_checkpoint, take_checkpoint, write_checkpoint
 
 __all__ = ["add_to"]
+
+_REPEATS: Final = "their writes {} sent again if somebody repeats them, not answered from the ledger"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -126,7 +128,11 @@ def prune_calls(
     app: App = None,
     as_json: Json = False,
 ) -> None:
-    """Remove calls that ended long ago, with their events. Open calls stay; chains stay checkable, with a declared gap."""
+    """Remove calls that ended long ago, with their events. Open calls stay; chains stay checkable, with a declared gap.
+
+    The protection against repeats goes with them: a write that is asked for again, by the same business key in a
+    task of the same id, is no longer answered from the ledger but SENT AGAIN. Keep calls for longer than anybody may repeat them.
+    """
     with reporting(), open_guard(store, app) as guard:
         ledger, before = store_of(guard), time.time() - seconds_of(older_than)
         if is_sure:
@@ -138,6 +144,8 @@ def prune_calls(
         if as_json:
             print_json({"calls": calls, "events": events, "removed": is_sure, "before": before})
         elif is_sure:
-            say(f"removed {calls} calls and {events} events from before {when(before)} UTC")
+            say(f"removed {calls} calls and {events} events from before {when(before)} UTC; {_REPEATS.format('are')}")
         else:
-            say(f"{calls} calls ended before {when(before)} UTC; add --yes to remove them")
+            say(
+                f"{calls} calls ended before {when(before)} UTC; add --yes to remove them: {_REPEATS.format('would be')}"
+            )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fcguard.cli.output import Exit, print_json, print_table, reporting, say
-from fcguard.cli.source import App, Json, StoreUrl, open_guard
+from fcguard.cli.source import App, Json, JsonLines, StoreUrl, open_guard
 from fcguard.errors import UsageError
 from fcguard.model.tool import Tool
 from fcguard.recovery.own_plans import effective_rows, source_of
@@ -67,18 +67,16 @@ def resolve_call(
     *,
     by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who decides.")],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="How they know; it is recorded.")],
-    applied: Annotated[
-        bool | None,
-        typer.Option("--applied/--not-applied", help="Whether its effect is in the system.", show_default=False),
-    ] = None,
+    applied: Annotated[bool, typer.Option("--applied", help="Its effect is in the system.")] = False,
+    not_applied: Annotated[bool, typer.Option("--not-applied", help="Its effect is not in the system.")] = False,
     store: StoreUrl = None,
     app: App = None,
     as_json: Json = False,
 ) -> None:
     """Close an open call as a person decides who has looked."""
     with reporting():
-        if applied is None:
-            raise UsageError("say --applied or --not-applied")
+        if applied == not_applied:
+            raise UsageError(f"say --applied or --not-applied{', not both' if applied else ''}; nothing was changed")
         with open_guard(store, app) as guard:
             result = guard.resolve(request_id, applied=applied, by=by, reason=reason)
         if as_json:
@@ -88,7 +86,7 @@ def resolve_call(
 
 
 def print_recovery_table(
-    as_json: Json = False,
+    as_json: JsonLines = False,
     app: App = None,
     tool: Annotated[
         str | None, typer.Option("--tool", metavar="NAME", help="What follows for one tool of --app, and who says so.")

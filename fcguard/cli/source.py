@@ -17,7 +17,7 @@ from fcguard.stores.recoverable import RecoverableStore
 from fcguard.stores.sql_store import SqlStore
 from fcguard.telemetry.observer import SilentObserver
 
-__all__ = ["App", "Json", "StoreUrl", "load_name", "open_guard", "open_store", "store_of"]
+__all__ = ["App", "Json", "JsonLines", "StoreUrl", "load_name", "open_guard", "open_store", "store_of"]
 
 StoreUrl = Annotated[
     str | None,
@@ -27,7 +27,8 @@ App = Annotated[
     str | None,
     typer.Option("--app", metavar="MODULE:GUARD", help="A guard of your application, or a function that makes one."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text for people.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON Lines, an object a line, instead of a table.")]
 
 
 def open_store(url: str | None) -> SqlStore:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from fcguard import Guard, SQLiteStore
+from fcguard.telemetry.observer import SilentObserver
 from fcguard.testing.store_contract import ask, open_call
 from tests.cli.ledger_shell import Shell, make_guard
 
@@ -101,6 +103,9 @@ def test_export_holds_the_very_bytes_that_are_hashed(shell: Shell, calls: dict[s
 
 def test_export_narrows(shell: Shell, calls: dict[str, str]) -> None:
     assert {event["request_id"] for event in shell("export", "--tool", "create").lines} == {calls["parked"]}
+    assert [row["request_id"] for row in shell("export", "--calls", "--limit", "1").lines] == [calls["outside"]]
+    assert {event["request_id"] for event in shell("export", "--limit", "1").lines} == {calls["outside"]}
+    assert {event["request_id"] for event in shell("export", "--open").lines} == {calls["parked"]}
     assert {row["request_id"] for row in shell("export", "--calls", "--state", "REJECTED").lines} == {calls["refused"]}
 
 
@@ -114,6 +119,29 @@ def test_prune_tells_before_it_removes(shell: Shell, calls: dict[str, str]) -> N
     assert [row["request_id"] for row in shell("list", "--json").lines] == [calls["parked"]]
     assert "pruned" in shell("verify").out
     assert shell("prune", "--older-than", "long").code == 2
+
+
+def test_prune_says_that_repeats_are_sent_again_and_they_are(shell: Shell, tmp_path: Path) -> None:
+    def order() -> tuple[int, bool]:
+        sent: list[str] = []
+        store = SQLiteStore(tmp_path / "ledger.db")
+        with Guard(store=store, evidence_dir=tmp_path / "evidence", observer=SilentObserver()) as guard:
+
+            @guard.tool(name="order", effect="write", business_key=("order_id",))
+            def place(order_id: str) -> None:
+                sent.append(order_id)
+
+            with guard.task("order", task_id="stable"):
+                result = guard.call("order", {"order_id": "A1"})
+        return len(sent), result.success
+
+    assert (order(), order()) == ((1, True), (0, True))
+    told = shell("prune", "--older-than", "0s").out
+    assert "would be sent again" in told
+    assert order() == (0, True), "nothing was removed"
+    assert "are sent again" in shell("prune", "--older-than", "0s", "--yes").out
+    assert order() == (1, True)
+    assert "SENT AGAIN" in shell("prune", "--help", store=False).out
 
 
 # -- recover, resolve ------------------------------------------------------------------------------------------------------
@@ -173,7 +201,12 @@ def test_resolve_closes_a_parked_call(shell: Shell, calls: dict[str, str], flag:
 
 
 def test_resolve_needs_a_decision_a_name_and_a_reason(shell: Shell, calls: dict[str, str]) -> None:
-    assert "--applied or --not-applied" in shell("resolve", calls["parked"], "--by", "Ann", "--reason", "x").err
+    said = ("--by", "Ann", "--reason", "x")
+    for flags in ((), ("--applied", "--not-applied"), ("--not-applied", "--applied")):
+        refused = shell("resolve", calls["parked"], *flags, *said)
+        assert (refused.code, "--applied or --not-applied" in refused.err, refused.out) == (2, True, "")
+        assert ("not both" in refused.err) == bool(flags)
+    assert [row["state"] for row in shell("list", "--json", "--tool", "create").lines] == ["PARKED"]
     assert shell("resolve", calls["parked"], "--applied", "--by", "Ann").code == 2
     assert shell("resolve", calls["parked"], "--applied", "--by", "", "--reason", "x").code == 2
     data = shell("resolve", calls["parked"], "--applied", "--by", "Ann", "--reason", "x", "--json").json
