@@ -9,7 +9,8 @@ from typing import Any, Final
 from fcguard.config import Config
 from fcguard.constraints.admission import release
 from fcguard.io import IO
-from fcguard.model.call import Attempt, Call
+from fcguard.model.attempt import Attempt
+from fcguard.model.call import Call
 from fcguard.model.evidence import Evidence
 from fcguard.model.failure import ErrorType, Failure, NextAction
 from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, NotApplied
