@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from fcguard import ConfirmBy, Environment, Guard, Intent, Retry, Tool, Violation
+from fcguard import ConfirmBy, Environment, Guard, Intent, MemoryStore, NotApplied, Retry, Tool, Violation
 from fcguard.errors import ConfigurationError
+from fcguard.stores.payload import body_of
+from fcguard.testing.clock import FakeClock
 from tests.conftest import ANY_OBJECT, Effect, Mode, Script, add
 
 
@@ -265,3 +267,39 @@ def test_a_write_that_is_being_sent_says_how_to_poll(guard: Guard, mode: Mode) -
     assert "It is being worked on" in pending.message and f"guard.advance('{sent.request_id}')" in pending.message
     assert (polled.error_type, polled.request_id) == ("UNCERTAIN_RESULT", sent.request_id)
     assert guard.advance(pending.blocked_by).data == "sent"
+
+
+class Jumping(FakeClock):
+    """Its wall clock jumps ahead after a number of looks."""
+
+    looks = -1
+
+    def now(self) -> float:
+        self.looks -= self.looks > 0
+        return super().now() + (1000.0 if self.looks == 0 else 0.0)
+
+
+@pytest.mark.parametrize("looks", range(1, 10))
+def test_a_key_that_grows_too_old_while_it_is_looked_at_spares_no_settle_window(tmp_path: Any, looks: int) -> None:
+    """It is sent again by its key, or after the settle window; never in the belief that a window is over which was not waited for."""
+    clock, sent = Jumping(), []
+
+    def confirm(call: Any) -> Any:
+        clock.looks = looks if clock.looks < 0 else clock.looks
+        return NotApplied()
+
+    def send(n: int) -> int:
+        sent.append(clock.monotonic())
+        if len(sent) == 1:
+            raise ConnectionResetError
+        return n
+
+    options: dict[str, Any] = {"idempotency_key": True, "idempotency_lifetime": 100.0, "settle": 50.0}
+    with Guard(store=MemoryStore(), evidence_dir=tmp_path, clock=clock) as guard:
+        guard.tool(send, name="send", effect="write", confirm=confirm, **options)
+        with guard.task("t"):
+            result = guard.call("send", {"n": 1})
+        bodies = [body_of(event) for event in guard.store.events(request_id=result.request_id)]
+    first = next(attempt for body in bodies for attempt in body.get("attempts", ()) if attempt["number"] == 1)
+    assert (result.success, len(sent)) == (True, 2)
+    assert (first["effect"] == "not_applied") == (sent[1] - sent[0] >= 50.0)

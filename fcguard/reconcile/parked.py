@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from fcguard.config import Config, Prepared
 from fcguard.io import IO
@@ -14,9 +14,9 @@ from fcguard.reconcile.report import Recovered
 from fcguard.reconcile.restore import restore_call
 from fcguard.reconcile.rows import done_with, reason_of, row_of, why_unknown
 from fcguard.reconcile.takeover import Witness
-from fcguard.recovery.confirm import ask_confirmation
+from fcguard.recovery.confirm import ask_confirmation, note_on
+from fcguard.steps.confirming import take_applied
 from fcguard.steps.record import record_evidence
-from fcguard.steps.recover import take_applied
 from fcguard.stores.base import Event, Note, StoredCall
 
 __all__ = ["When", "look_again", "next_look"]
@@ -100,10 +100,7 @@ def _is_to_be_asked(row: StoredCall, history: History, prepared: Prepared, when:
 async def _ask(call: Call, witness: Witness, config: Config, io: IO) -> Confirmation:
     """Ask once, and note the answer on the call; the note moves nothing, so that it is in nobody's way."""
     answer = await ask_confirmation(call, config.child, io)
-    said: dict[str, Any] = {"at": io.now(), "source": "confirm", "answer": type(answer).__name__}
-    reason = getattr(answer, "reason", None) or getattr(answer, "message", None)
-    if reason:
-        said["reason"] = call.redactor.words(str(reason)[:500])
+    said = note_on(call, answer, "confirm", io.now())
     body = {"request_id": call.request_id, "by": witness.here.id, "confirmations": [said]}
     await io.commit(config.store, Note(call.request_id, Event("confirm", io.now(), body)))
     return answer

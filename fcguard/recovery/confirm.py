@@ -13,12 +13,21 @@ from fcguard.model.call import Call
 from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, Inconclusive, NotApplied
 from fcguard.model.tool import ConfirmBy
 
-__all__ = ["CONFIRMING", "ask_confirmation", "has_old_key", "licence_to_retry", "settled_at"]
+__all__ = [
+    "CONFIRMING",
+    "ask_confirmation",
+    "asks_by_repeating",
+    "has_old_key",
+    "licence_to_retry",
+    "note_on",
+    "settled_at",
+]
 
 CONFIRMING: Final[ContextVar[Call | None]] = ContextVar("fcguard_confirming", default=None)
 """The write that is being confirmed; calls made meanwhile are its recorded child calls."""
 
 
+_ASKS_BY_REPEATING: Final = frozenset({"idempotency_key", "conditional", "idempotent"})
 _UNRELIABLE: Final = frozenset({"truncated", "contract_broken", "unread", "depth"})
 """Flags of a read whose answer may lack what it is asked for."""
 
@@ -50,6 +59,22 @@ async def ask_confirmation(call: Call, child: Any, io: IO) -> Confirmation:
     return Inconclusive(
         f"the confirmation answered {type(answer).__name__}, not Applied, AppliedByOther, NotApplied or Inconclusive"
     )
+
+
+def note_on(call: Call, answer: Confirmation, source: str, now: float) -> dict[str, Any]:
+    """Answer what the record says of an answer about a call.
+
+    Args:
+        call: the write.
+        answer: what was found.
+        source: who found it: `confirm`, `late result` or `licence`.
+        now: wall clock in seconds.
+    """
+    note: dict[str, Any] = {"at": now, "source": source, "answer": type(answer).__name__}
+    reason = getattr(answer, "reason", None) or getattr(answer, "message", None)
+    if reason:
+        note["reason"] = call.redactor.words(str(reason)[:500])
+    return note
 
 
 async def _by_tool(call: Call, confirm: ConfirmBy, child: Any, io: IO) -> Confirmation:
@@ -91,6 +116,13 @@ def licence_to_retry(call: Call, now: float) -> str | None:
     if tool.conditional:
         return "conditional"
     return "settle" if tool.settle is not None else None
+
+
+def asks_by_repeating(call: Call, now: float) -> bool:
+    """Answer whether a repeat itself tells what became of a write, because it cannot be applied twice."""
+    if call.prepared.tool.effect == "destructive" or call.unsendable is not None:
+        return False
+    return licence_to_retry(call, now) in _ASKS_BY_REPEATING
 
 
 def has_old_key(call: Call, now: float) -> bool:
