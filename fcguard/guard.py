@@ -38,18 +38,9 @@ from fcguard.recovery.table import DEFAULT_TABLE, RecoveryTable
 from fcguard.results import ArtifactDirectory
 from fcguard.rules.task_policy import not_forbidden, tool_allowed, write_permitted
 from fcguard.runtime import AsyncioIO, BlockingIO, SystemClock, drive
-from fcguard.scope import (
-    RunningTasks,
-    TaskNames,
-    TaskScope,
-    check_context,
-    is_offered,
-    make_context,
-    next_step,
-    said,
-    tell,
-)
+from fcguard.scope import RunningTasks, TaskScope, check_context, is_offered, make_context, next_step, said, tell
 from fcguard.stores.base import Store
+from fcguard.task_names import TaskNames
 from fcguard.telemetry.contained import contained
 from fcguard.telemetry.observer import Observer, Origin
 from fcguard.telemetry.standard import default_observer

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fcguard import Budget, Environment, Goal, Guard, MemoryStore, TaskContext, current_call
 from fcguard.model.context import Tools
-from fcguard.scope import narrowed
+from fcguard.task_names import narrowed
 from tests.conftest import Mode, Script, add
 
 NAMES = ("query_order", "query_stock", "create_order", "drop_table")
