@@ -67,6 +67,9 @@ _HARMLESS: Final = frozenset({"null", "None", "true", "True", "false", "False"})
 _SHORTEST: Final = 4
 """Characters of the shortest secret that is masked wherever it occurs."""
 
+_DEEPEST: Final = 64
+"""How deep in each other the parts of a schema are looked at."""
+
 _DISTINCT: Final = 8
 """Characters from which on a secret is masked within words too."""
 
@@ -74,66 +77,54 @@ _DISTINCT: Final = 8
 def secret_properties(schema: Mapping[str, Any], extra: Collection[str] = ()) -> frozenset[str]:
     """Name the properties, at any depth, that a schema or its user marks as secret (`writeOnly`, `format: password`, name)."""
     names = set(extra)
-
-    def walk(node: Any, depth: int) -> None:
-        if depth > 64:
-            return
-        if isinstance(node, Mapping):
-            properties = node.get("properties")
-            if isinstance(properties, Mapping):
-                for name, sub in properties.items():
-                    if isinstance(sub, Mapping) and (sub.get("writeOnly") is True or sub.get("format") == "password"):
-                        names.add(name)
-            for sub in node.values():
-                walk(sub, depth + 1)
-        elif isinstance(node, list):
-            for sub in node:
-                walk(sub, depth + 1)
-
-    walk(schema, 0)
+    for node in _objects(schema):
+        for name, sub in _properties(node).items():
+            if isinstance(sub, Mapping) and (sub.get("writeOnly") is True or sub.get("format") == "password"):
+                names.add(name)
     return frozenset(names)
 
 
 def may_hold_secrets(schema: Mapping[str, Any], secrets: Collection[str]) -> bool:
     """Answer whether arguments of this schema can hold a field with a secret name: it has one, or it is open somewhere."""
-    if secrets:
-        return True
-
-    def walk(node: Any, depth: int) -> bool:
-        if depth > 64:
-            return True
-        if isinstance(node, Mapping):
-            properties = node.get("properties")
-            kind = node.get("type")
-            is_object = (
-                isinstance(properties, Mapping) or kind == "object" or (isinstance(kind, list) and "object" in kind)
-            )
-            if is_object and node.get("additionalProperties", True) is not False:
-                return True
-            if isinstance(properties, Mapping) and any(is_secret_name(str(name)) for name in properties):
-                return True
-            return "$ref" in node or any(walk(sub, depth + 1) for sub in node.values())
-        return isinstance(node, list) and any(walk(sub, depth + 1) for sub in node)
-
-    return walk(schema, 0)
+    return bool(secrets) or any(
+        node is None or "$ref" in node or _is_open(node) or _names_one(node) for node in _objects(schema)
+    )
 
 
 def names_secrets(schema: Mapping[str, Any], extra: Collection[str] = ()) -> bool:
     """Answer whether a schema, or its user, names a property that is secret, by mark or by name, at any depth."""
-    if secret_properties(schema, extra):
-        return True
+    return bool(secret_properties(schema, extra)) or any(node is None or _names_one(node) for node in _objects(schema))
 
-    def walk(node: Any, depth: int) -> bool:
-        if depth > 64:
-            return True
-        if isinstance(node, Mapping):
-            properties = node.get("properties")
-            if isinstance(properties, Mapping) and any(is_secret_name(str(name)) for name in properties):
-                return True
-            return any(walk(sub, depth + 1) for sub in node.values())
-        return isinstance(node, list) and any(walk(sub, depth + 1) for sub in node)
 
-    return walk(schema, 0)
+def _objects(schema: Any) -> Iterator[Mapping[str, Any] | None]:
+    """Yield every object in a schema; None for what lies deeper than anybody looks."""
+    left = [(schema, 0)]
+    while left:
+        node, depth = left.pop()
+        if depth > _DEEPEST:
+            yield None
+        elif isinstance(node, Mapping):
+            yield node
+            left += [(sub, depth + 1) for sub in node.values()]
+        elif isinstance(node, list):
+            left += [(sub, depth + 1) for sub in node]
+
+
+def _properties(node: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    found = {} if node is None else node.get("properties")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _names_one(node: Mapping[str, Any]) -> bool:
+    return any(is_secret_name(str(name)) for name in _properties(node))
+
+
+def _is_open(node: Mapping[str, Any]) -> bool:
+    kind = node.get("type")
+    is_object = (
+        isinstance(node.get("properties"), Mapping) or kind == "object" or (isinstance(kind, list) and "object" in kind)
+    )
+    return is_object and node.get("additionalProperties", True) is not False
 
 
 class Redactor:
