@@ -322,11 +322,53 @@ def test_a_returned_value_means_failure_only_if_it_is_declared_to(
     assert result.effect == ("applied" if error is None else "not_applied")
 
 
-def test_a_failed_when_that_fails_does_not_undo_the_work(guard: Guard, mode: Mode) -> None:
-    add(guard, mode, Script({"done": True}), failed_when=lambda data: data["status"])
+class Ambiguous:
+    """Neither true nor false, as the comparison of an array is."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("ambiguous")
+
+
+@pytest.mark.parametrize(
+    ("judge", "flag"),
+    [(lambda data: data["code"] != 0, "KeyError"), (lambda data: Ambiguous(), "ValueError")],
+)
+def test_a_failed_when_that_fails_leaves_a_write_unknown_and_a_read_as_it_is(
+    guard: Guard, mode: Mode, judge: Any, flag: str
+) -> None:
+    add(guard, mode, Script({"error": "denied"}), failed_when=judge)
+    add(guard, mode, Script({"error": "denied"}), "read", effect="read", failed_when=judge)
     with guard.task("write"):
         result = mode.call(guard, "tool", {})
-    assert (result.success, result.flags) == (True, ("failed_when_raised:KeyError",))
+        read = mode.call(guard, "read", {})
+    assert (result.error_type, result.effect, result.attempts) == ("UNCERTAIN_RESULT", "unknown", 1)
+    assert f"failed_when raised {flag}" in result.message
+    assert (read.success, read.flags) == (True, (f"failed_when_raised:{flag}",))
+
+
+def test_a_write_that_its_failed_when_could_not_judge_is_confirmed(guard: Guard, mode: Mode) -> None:
+    add(guard, mode, Script({}), failed_when=lambda data: data["code"] != 0, confirm=lambda call: Applied("A1"))
+    with guard.task("write"):
+        result = mode.call(guard, "tool", {})
+    assert (result.success, result.outcome_basis, result.data) == (True, "confirmed", "A1")
+
+
+def test_a_classifier_whose_answer_cannot_be_read_is_flagged(guard: Guard, mode: Mode) -> None:
+    class Answer:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    add(guard, mode, Script("done"), classifiers=(lambda outcome, call: Answer(),))
+    with guard.task("write"):
+        result = mode.call(guard, "tool", {})
+    assert (result.success, result.flags) == (True, ("classifier_failed:RuntimeError",))
+
+
+def test_a_message_without_end_is_cut(guard: Guard, mode: Mode) -> None:
+    add(guard, mode, Script("done"), failed_when=lambda data: "x" * 1_000_000)
+    with guard.task("write"):
+        result = mode.call(guard, "tool", {})
+    assert len(result.message) == 10_001
 
 
 def test_fallbacks_are_tried_in_turn_and_a_broken_mapping_is_flagged(guard: Guard, mode: Mode) -> None:

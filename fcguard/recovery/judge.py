@@ -71,6 +71,7 @@ def _ask(call: Call, outcome: Any, classifiers: Sequence[Classifier], strict: bo
     for classifier in (*own, *classifiers) if own or classifiers else ():
         try:
             answer = classifier(outcome, call)
+            word = None if answer is None or isinstance(answer, Classified) else str(answer)
         except Exception as error:
             call.flag(f"classifier_failed:{type(error).__name__}")
             if strict:
@@ -78,8 +79,7 @@ def _ask(call: Call, outcome: Any, classifiers: Sequence[Classifier], strict: bo
             continue
         if isinstance(answer, Classified):
             return answer
-        if answer is not None:
-            word = str(answer)
+        if word is not None:
             if word in ErrorType.__members__:
                 return Classified(word, "unknown", "", "classified by the tool's own classifier")
             call.flag("classifier_answer_unknown")
@@ -92,12 +92,17 @@ def _declared(call: Call, attempt: Attempt, strict: bool) -> Failure | None:
     failed_when = call.prepared.tool.failed_when
     try:
         answer = failed_when(attempt.value)
+        is_failure = bool(answer)  # an array, say, refuses to be one or the other
     except Exception as error:
         call.flag(f"failed_when_raised:{type(error).__name__}")
         if strict:
             raise Undecided from error
-        return None
-    if not answer:
+        if call.prepared.is_read:
+            return None
+        message = f"failed_when raised {type(error).__name__} on what it returned, so nobody can tell"
+        undecided = Classified(ErrorType.RESULT_INVALID, "unknown", message, "failed_when raised")
+        return _failure(call, attempt, undecided, type(error).__name__)
+    if not is_failure:
         return None
     if isinstance(answer, Violation):
         found = Classified(answer.code, "refused", answer.message, "declared by failed_when")

@@ -111,10 +111,16 @@ _OWN_WORDS: Final = frozenset({"normalize", "schema"})
 """Layers whose messages are built here and name fields as prose does (`password: too short`); only known values are masked."""
 
 
+_LONGEST_MESSAGE: Final = 10_000
+"""Characters; a model reads less, and the ledger keeps every one."""
+
+
 def _masked(failure: Failure, redactor: Redactor) -> Failure:
     """Answer a failure whose words hold no secret, whoever wrote them: tools, rules, constraints, confirmations."""
     mask = redactor.known if failure.layer in _OWN_WORDS else redactor.text
     message = writable(mask(failure.message))
+    if len(message) > _LONGEST_MESSAGE:
+        message = message[:_LONGEST_MESSAGE] + "…"
     problems = tuple(replace(problem, message=writable(mask(problem.message))) for problem in failure.problems)
     if message is failure.message and problems == failure.problems:
         return failure
