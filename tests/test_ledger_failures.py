@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from fcguard import Applied, Guard, MemoryStore, NotApplied
+from fcguard import Applied, Guard, MemoryStore, NotApplied, SQLiteStore
 from fcguard.errors import StoreUnavailable
+from fcguard.model.states import CallState
 from fcguard.stores.base import Enter, Move, Open
 from tests.conftest import Mode, Script, add
 
@@ -90,3 +91,18 @@ def test_a_second_attempt_whose_intent_cannot_be_recorded_is_not_sent(tmp_path: 
             result = mode.call(guard, "tool", {})
     assert (result.success, result.effect, len(script.calls)) == (False, "not_applied", 1)
     assert "stopped_by:EVIDENCE_FAILED" in result.flags
+
+
+def test_a_write_that_a_closed_ledger_refuses_is_in_it_once_it_is_open_again(tmp_path: Path, mode: Mode) -> None:
+    script = Script("done")
+    guard = Guard(store=SQLiteStore(tmp_path / "ledger.db"), evidence_dir=tmp_path)
+    add(guard, mode, script)
+    guard.close()
+    with guard.task("write", task_id="t"):
+        result = mode.call(guard, "tool", {})
+    assert (result.error_type, result.effect, script.calls) == ("EVIDENCE_FAILED", "none", [])
+    with Guard(store=SQLiteStore(tmp_path / "ledger.db"), evidence_dir=tmp_path) as again:
+        drained = again.recover().drained
+        assert (drained.applied, dict(drained.failed)) == (1, {})  # nothing to withdraw: the intent never arrived
+        (row,) = again.store.calls()
+        assert (row.identity.request_id, row.state) == (result.request_id, CallState.REJECTED)

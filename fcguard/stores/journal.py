@@ -115,7 +115,7 @@ async def _commit_intent(call: Call, command: Open | Move, state: CallState, sto
     try:
         answer = await io.commit(store, command, _noting(call, state, command.attempt))
     except Exception as error:
-        call.is_in_doubt = call.ledger_version is None
+        call.is_in_doubt = call.ledger_version is None and not isinstance(error, StoreClosed)  # that one never arrived
         raise Halt(_unwritable(error)) from None
     except BaseException:
         call.is_in_doubt = call.ledger_version is None
