@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import math
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -94,7 +94,7 @@ def _is_approval(value: Any) -> bool:
 
 
 def _is_amount(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
 
 
 def _is_wait(value: Any) -> bool:

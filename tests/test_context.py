@@ -92,7 +92,15 @@ def test_a_task_is_entered_once_and_left_in_its_own_context(guard: Guard) -> Non
 
 @pytest.mark.parametrize(
     "options",
-    [{"allow": "query_order"}, {"task_id": ""}, {"risk": "tiny"}, {"task_id": "a\nb"}, {"environment": {"nme": "x"}}],
+    [
+        {"allow": "query_order"},
+        {"task_id": ""},
+        {"risk": "tiny"},
+        {"task_id": "a\nb"},
+        {"task_id": "-"},
+        {"task_id": "\ud800"},
+        {"environment": {"nme": "x"}},
+    ],
 )
 def test_unusable_context_is_refused(guard: Guard, options: dict[str, Any]) -> None:
     with pytest.raises(TaskError):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fcguard import CallInfo, Guard, MemoryStore, SQLiteStore, Tool, current_call
+from fcguard import Budget, CallInfo, Guard, MemoryStore, SQLiteStore, Tool, current_call
 from fcguard.model.states import CallState
 from tests.conftest import ANY_OBJECT, Hang, Mode, Script, add
 from tests.ledger_reading import LIMIT, eventually, kinds, only_call, payloads
@@ -154,8 +154,6 @@ def test_a_late_result_after_the_guard_was_closed_harms_nobody(tmp_path: Path) -
 
 
 def test_the_limit_of_a_task_is_the_limit_of_its_calls(guard: Guard, mode: Mode) -> None:
-    from fcguard import Budget
-
     script = Script(Hang("late"))
     add(guard, mode, script, effect="read", retry=1)
     with guard.task("short", budget=Budget(seconds=0.3)):
@@ -167,6 +165,17 @@ def test_the_limit_of_a_task_is_the_limit_of_its_calls(guard: Guard, mode: Mode)
 # -- what goes along ------------------------------------------------------------------------------------------------------
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), 1e300])
+@pytest.mark.parametrize("timeout", [None, 5.0])
+def test_a_limit_that_no_thread_could_wait_for_is_none(
+    guard: Guard, mode: Mode, timeout: float | None, seconds: float
+) -> None:
+    add(guard, mode, Script("done"), timeout=timeout)
+    with guard.task("long", budget=Budget(seconds=seconds)):
+        result = mode.call(guard, "tool", {})
+    assert (result.data, result.effect) == ("done", "applied")
 
 
 @pytest.mark.parametrize("timeout", [None, 5.0])

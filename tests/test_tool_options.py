@@ -51,6 +51,7 @@ WRONG = [
     ("timeout", NAN),
     ("timeout", threading.TIMEOUT_MAX * 2),
     ("timeout", -1),
+    ("timeout", 10**400),
     ("timeout", "1"),
     ("timeout", True),
     ("settle", INFINITE),

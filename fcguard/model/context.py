@@ -159,8 +159,10 @@ class TaskContext(_Frozen):
     @field_validator("task_id")
     @classmethod
     def _printable(cls, value: str) -> str:
-        if len(value) > 200 or any(ord(character) < 32 for character in value):
+        if len(value) > 200 or any(character < " " or "\ud800" <= character <= "\udfff" for character in value):
             raise ValueError("task_id must be at most 200 printable characters")
+        if value == "-":
+            raise ValueError("task_id='-' stands for calls outside a task; give it a name")
         return value
 
     def value_of(self, name: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fcguard.config import Config, Prepared
 from fcguard.io import IO
 from fcguard.model.attempt import Abandoned, Attempt, NotEntered
@@ -54,7 +56,13 @@ async def execute_tool(call: Call, config: Config, io: IO) -> None:
         attempt.duration = attempt.ended - attempt.started
 
 
-def _within(left: float, timeout: float | None) -> float:
+_LONGEST_WAIT: Final = 9e9
+"""Seconds, some 285 years; a thread cannot wait longer, so that a budget beyond it is no limit."""
+
+
+def _within(left: float, timeout: float | None) -> float | None:
     if left <= 0:
         raise Halt(Failure.of(ErrorType.BUDGET_EXHAUSTED, "The task's time is used up; nothing was sent.", "execution"))
+    if left >= _LONGEST_WAIT:
+        return timeout
     return left if timeout is None else min(left, timeout)
