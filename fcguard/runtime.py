@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
 from inspect import isasyncgen, isawaitable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from fcguard.config import is_coroutine_callable
 from fcguard.errors import ColourError
@@ -24,15 +24,13 @@ from fcguard.model.evidence import Evidence
 from fcguard.model.failure import ErrorType
 from fcguard.stores.base import Command, Store
 from fcguard.telemetry.propagate import with_headers
+from fcguard.waking import LAST_WORD, Wakes, answered
 from fcguard.workers import Job, NoThread, Workers
 
 __all__ = ["AsyncioIO", "BlockingIO", "SystemClock", "drive", "drive_in_own_loop"]
 
 T = TypeVar("T")
 Keep = Callable[..., Evidence]
-
-_LAST_WORD: Final = 10.0
-"""Seconds that an interrupted caller still waits for the ledger's answer, or for a cancelled coroutine to record itself."""
 
 
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -93,7 +91,7 @@ def drive_in_own_loop(make: Callable[[], Coroutine[Any, Any, T]], workers: Worke
         late = job.abandon()
         if late is not None:  # it was entered
             late.on_end(lambda _: ended.set())
-            ended.wait(_LAST_WORD)
+            ended.wait(LAST_WORD)
         raise
     if outcome[1] is not None:
         raise outcome[1]
@@ -226,7 +224,7 @@ class BlockingIO(_Base):
                 waiting.acquire()
             return self._waited(answers, heard, began)
         except BaseException:
-            if answers or waiting.acquire(timeout=_LAST_WORD):
+            if answers or waiting.acquire(timeout=LAST_WORD):
                 _hear(answers, heard)
             raise
 
@@ -285,7 +283,7 @@ class AsyncioIO(_Base):
 
     def __init__(self, workers: Workers, keep: Keep, clock: Clock, written: Written | None = None) -> None:
         super().__init__(workers, keep, clock, written)
-        self._wakes = _Wakes()
+        self._wakes = Wakes()
 
     async def call(self, fn: Callable[..., Any], *args: Any) -> Any:
         """Run a collaborator: an async one here, a sync one in a worker thread."""
@@ -404,58 +402,11 @@ class AsyncioIO(_Base):
             if isinstance(sys.exc_info()[1], GeneratorExit):
                 return None  # the coroutine is being closed and must not suspend; the ledger has the command
             try:
-                await _answered(answers, waiting)
+                await answered(answers, waiting)
             except asyncio.CancelledError:
                 _hear(answers, heard)
                 raise
         return self._waited(answers, heard, began)
-
-
-class _Wakes:
-    """Wakes the waiting tasks of a loop together: one call into the loop for everything that ended meanwhile."""
-
-    __slots__ = ("_due", "_lock")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._due: dict[Any, list[asyncio.Future[None]]] = {}
-
-    def put(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
-        with self._lock:
-            due = self._due.get(loop)
-            if due is not None:
-                due.append(future)
-                return
-            self._due[loop] = [future]
-        try:
-            loop.call_soon_threadsafe(self._flush, loop)
-        except RuntimeError:  # the loop was closed: nobody waits any more
-            with self._lock:
-                self._due.pop(loop, None)
-
-    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        with self._lock:
-            due = self._due.pop(loop, [])
-        for future in due:
-            if not future.done():
-                future.set_result(None)
-
-
-async def _answered(answers: list[Any], waiting: list[Any]) -> None:
-    """Suspend until there is an answer, or a word to say that there is none for long; cancellation waits for it, too."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
-    waiting[:] = loop, future
-    if answers:
-        return
-    try:
-        await future
-    except asyncio.CancelledError:
-        again: asyncio.Future[None] = loop.create_future()
-        waiting[:] = loop, again
-        if not answers:
-            await asyncio.wait([again], timeout=_LAST_WORD)
-        raise
 
 
 def _is_cancelled() -> bool:

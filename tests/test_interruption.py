@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from fcguard import Guard, MemoryStore, SQLiteStore
@@ -210,7 +211,42 @@ def test_cancelling_while_the_ledger_writes_waits_for_its_answer(tmp_path: Path,
             assert call.state is CallState.SUCCEEDED
 
 
-def test_a_second_cancellation_does_not_wait_for_the_ledger(tmp_path: Path) -> None:
+@pytest.mark.parametrize("slow", [Open, Move, Enter])
+def test_a_scope_that_cancels_at_every_turn_of_the_loop_waits_for_the_ledger(tmp_path: Path, slow: type) -> None:
+    script, store = Script("done"), SlowStore(slow)
+    with Guard(store=store, evidence_dir=tmp_path) as guard:
+        add(guard, Mode("async"), script, effect="read" if slow is Enter else "write")
+
+        async def play() -> None:
+            async with anyio.create_task_group() as group:
+                scope = anyio.CancelScope()
+
+                async def within() -> None:
+                    with scope:
+                        await guard.acall("tool", {})
+
+                group.start_soon(within)
+                while not store.arrived.is_set():
+                    await anyio.sleep(0.001)
+                scope.cancel()
+                await anyio.sleep(0.01)
+                assert not scope.cancelled_caught
+                store.go.set()
+            assert scope.cancelled_caught
+
+        with guard.task("cancel"):
+            asyncio.run(play())
+        call = only_call(guard)
+        if slow is Open:
+            assert (call.state, script.calls) == (CallState.REJECTED, [])
+        else:
+            assert call.state is CallState.SUCCEEDED
+
+
+def test_a_second_cancellation_does_not_wait_long_for_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fcguard.waking.LAST_WORD_OF_TWO", 0.05)
     store = SlowStore(Enter)
     with Guard(store=store, evidence_dir=tmp_path) as guard:
         add(guard, Mode("async"), Script("done"), effect="read")

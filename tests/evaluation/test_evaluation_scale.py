@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import tracemalloc
 from pathlib import Path
@@ -36,6 +37,7 @@ def work(path: Path) -> int:
 
 
 def peak(path: Path) -> int:
+    gc.collect()
     tracemalloc.start()
     try:
         evaluate(read_trace(path), Measures(GOLD, TOOLS), most_cases=20)
@@ -58,8 +60,8 @@ def test_memory_is_flat_in_the_sessions(tmp_path: Path) -> None:
     write_trace(path, 200)
     evaluate(read_trace(path), Measures(GOLD, TOOLS), most_cases=20)
     few = peak(path)
-    write_trace(path, 600)
-    assert peak(path) < few * 1.1
+    write_trace(path, 2000)  # twenty megabytes if all were held; a peak varies by a tenth with the garbage collector
+    assert peak(path) < few * 1.5
 
 
 def test_a_session_of_a_thousand_calls_is_evaluated() -> None:
