@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fcguard.model.attempt import Attempt
     from fcguard.model.call import Call
 
-__all__ = ["ENABLED", "LOGGER", "LogObserver", "is_quiet"]
+__all__ = ["ENABLED", "LOGGER", "LogObserver", "is_heard", "is_quiet"]
 
 LOGGER: Final = logging.getLogger("fcguard")
 """Where lines go unless the host has configured structlog."""
@@ -74,7 +74,7 @@ class LogObserver:
     def call_ended(self, call: Call) -> None:
         """Write the call's line."""
         try:
-            if _host() is None and not _is_heard():
+            if _host() is None and not is_heard():
                 return
             result = None if call.result is UNFILLED else call.result
             outcome: Outcome = "failed" if result is None else outcome_of(result)
@@ -136,7 +136,7 @@ class LogObserver:
             structlog = _host()
             if structlog is not None:
                 return self._host_logger.emitter(structlog, level)
-            return _write if LOGGER.isEnabledFor(level) and _is_heard() else None
+            return _write if LOGGER.isEnabledFor(level) and is_heard() else None
         except Exception:
             self.faults += 1
             return None
@@ -158,9 +158,8 @@ def _host() -> Any:
     return structlog
 
 
-def _is_heard() -> bool:
+def is_heard(logger: logging.Logger | None = LOGGER) -> bool:
     """Answer whether a handler would get a line: without one, nothing need be put together."""
-    logger: logging.Logger | None = LOGGER
     while logger is not None:
         for handler in logger.handlers:
             if type(handler) is not logging.NullHandler:

@@ -1,32 +1,35 @@
-"""Providers of the OpenTelemetry SDK for those who have none; the only file that imports the SDK."""
+"""Providers of the OpenTelemetry SDK for those who have none; only this file and `sending` import the SDK."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from opentelemetry import metrics as metrics_api
 from opentelemetry import trace as trace_api
 from opentelemetry.context import Context
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from fcguard.errors import ConfigurationError, MissingExtraError
 from fcguard.telemetry.otlp_json import request_line, request_of
 from fcguard.telemetry.providers import GlobalMeters, GlobalTracer
+from fcguard.telemetry.sending import SHUTDOWN_TIMEOUT, CountedSpans, Outbox, Telemetry
 from fcguard.telemetry.terminal import print_spans
 from fcguard.telemetry.tree import spans_of
 
 __all__ = ["ConsoleTrees", "JsonLinesExporter", "Telemetry", "start"]
 
 ENDPOINT_VARIABLE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TIMEOUT_VARIABLE: Final = "OTEL_BSP_EXPORT_TIMEOUT"
 _MOST_SPANS: Final = 10_000
 
 
@@ -122,90 +125,6 @@ def _print(spans: Sequence[ReadableSpan]) -> None:
         print_spans(list(spans_of(request_of(spans))))
 
 
-class Failures:
-    """Counts what exporters could not send; the SDK logs it, and keeps it to itself otherwise.
-
-    Attributes:
-        count: of exports that failed.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def of(self, exporter: Any) -> Any:
-        """Answer an exporter of spans or metrics whose failures are counted from now on: the same one."""
-        export = exporter.export
-
-        def counted(*args: Any, **options: Any) -> Any:
-            result = None
-            try:
-                result = export(*args, **options)
-            finally:
-                if getattr(result, "name", "") != "SUCCESS":
-                    self.count += 1
-            return result
-
-        exporter.export = counted
-        return exporter
-
-
-class Telemetry:
-    """The providers that `setup` made.
-
-    Attributes:
-        tracer_provider: for `Guard(tracer_provider=...)`.
-        meter_provider: for `Guard(meter_provider=...)`; does nothing unless metrics go to a collector.
-    """
-
-    def __init__(
-        self,
-        tracer_provider: TracerProvider,
-        meter_provider: metrics_api.MeterProvider,
-        failures: Failures | None = None,
-    ) -> None:
-        self.tracer_provider = tracer_provider
-        self.meter_provider = meter_provider
-        self._failures = failures or Failures()
-
-    def flush(self, timeout: float = 30.0) -> bool:
-        """Send what is waiting.
-
-        Args:
-            timeout: seconds for all of it; what is not sent by then is still being sent.
-
-        Returns:
-            Whether all of it was sent, as far as anybody knows: a collector that is not there, or refuses it, means False.
-        """
-        before, is_sent = self._failures.count, [False]
-
-        def send() -> None:
-            milliseconds = int(timeout * 1000)
-            is_sent[0] = self.tracer_provider.force_flush(milliseconds)
-            if isinstance(self.meter_provider, MeterProvider):
-                is_sent[0] = self.meter_provider.force_flush(milliseconds) and is_sent[0]
-            ended.set()
-
-        ended = threading.Event()
-        # The processors of the SDK send until they are done, however long they were given.
-        threading.Thread(target=send, name="fcguard-flush", daemon=True).start()
-        return ended.wait(timeout) and is_sent[0] and self._failures.count == before
-
-    def shutdown(self) -> None:
-        """Send what is left and stop. Idempotent."""
-        if getattr(self, "_is_shut", False):
-            return
-        self._is_shut = True
-        self.tracer_provider.shutdown()
-        if isinstance(self.meter_provider, MeterProvider):
-            self.meter_provider.shutdown()
-
-    def __enter__(self) -> Telemetry:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-
-
 def start(
     otlp_endpoint: str | None,
     jsonl_path: str | os.PathLike[str] | None,
@@ -213,6 +132,7 @@ def start(
     console: bool,
     set_global: bool,
     service_name: str | None,
+    shutdown_timeout: float | None,
 ) -> Telemetry:
     """Do what `fcguard.telemetry.setup` promises; see there."""
     if otlp_endpoint is None and jsonl_path is None and not console:
@@ -228,23 +148,45 @@ def start(
             "a global OpenTelemetry provider is set already; fcguard uses it by itself. Leave out set_global=True, or pass"
             " tracer_provider= to the Guard"
         )
-    resource, failures = _resource(service_name), Failures()
-    tracer_provider = TracerProvider(resource=resource)
+    seconds = _shutdown_seconds(shutdown_timeout)
+    resource = _resource(service_name)
+    tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     meter_provider: metrics_api.MeterProvider = metrics_api.NoOpMeterProvider()
-    if base is not None:
-        spans, metrics = _otlp(base)
-        tracer_provider.add_span_processor(BatchSpanProcessor(failures.of(spans)))
-        meter_provider = MeterProvider([PeriodicExportingMetricReader(failures.of(metrics))], resource=resource)
+    outboxes: list[Outbox] = []
+    # They are stopped one after the other: a collector that is not there comes last.
     if jsonl_path is not None:
-        lines = failures.of(JsonLinesExporter(jsonl_path))
-        tracer_provider.add_span_processor(BatchSpanProcessor(lines, schedule_delay_millis=500))
+        lines = Outbox(JsonLinesExporter(jsonl_path), os.fspath(jsonl_path), is_of_spans=True)
+        tracer_provider.add_span_processor(CountedSpans(lines, schedule_delay_millis=500))
+        outboxes.append(lines)
     if console:
         tracer_provider.add_span_processor(ConsoleTrees())
+    if base is not None:
+        spans, metrics = _otlp(base)
+        tracer_provider.add_span_processor(CountedSpans(spans))
+        reader = PeriodicExportingMetricReader(metrics.exporter)
+        meter_provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
+        outboxes += [spans, metrics]
     if set_global:
         trace_api.set_tracer_provider(tracer_provider)
         if isinstance(meter_provider, MeterProvider):
             metrics_api.set_meter_provider(meter_provider)
-    return Telemetry(tracer_provider, meter_provider, failures)
+    return Telemetry(tracer_provider, meter_provider, outboxes, shutdown_timeout=seconds)
+
+
+def _shutdown_seconds(given: float | None) -> float:
+    """Answer how long a shutdown may take: what was given, else what the environment allows an export, else 3 seconds.
+
+    Raises:
+        ConfigurationError: it is no number of seconds.
+    """
+    if given is None:
+        try:
+            return max(0.0, float(os.environ[TIMEOUT_VARIABLE]) / 1000)
+        except (KeyError, ValueError):  # the SDK complains of what is no number
+            return SHUTDOWN_TIMEOUT
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not isfinite(given) or given < 0:
+        raise ConfigurationError(f"shutdown_timeout={given!r}; give a number of seconds, 0 to wait for nothing")
+    return float(given)
 
 
 def _resource(service_name: str | None) -> Resource:
@@ -274,10 +216,16 @@ def _base_of(endpoint: str) -> str:
     return endpoint.rstrip("/").removesuffix("/v1/traces")
 
 
-def _otlp(base: str) -> tuple[SpanExporter, MetricExporter]:
+def _otlp(base: str) -> tuple[Outbox, Outbox]:
+    """Answer what sends spans and metrics to a collector."""
     try:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
         raise MissingExtraError("opentelemetry-exporter-otlp-proto-http", "otlp") from None
-    return OTLPSpanExporter(endpoint=f"{base}/v1/traces"), OTLPMetricExporter(endpoint=f"{base}/v1/metrics")
+    address = urlsplit(base)
+    destination = f"{address.scheme}://{address.netloc.rpartition('@')[2]}"  # a user and a password are not for the log
+    return (
+        Outbox(OTLPSpanExporter(endpoint=f"{base}/v1/traces"), destination, is_of_spans=True),
+        Outbox(OTLPMetricExporter(endpoint=f"{base}/v1/metrics"), destination, is_of_spans=False),
+    )
