@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -32,6 +33,12 @@ def test_ids_have_one_form(now: float) -> None:
 def test_ids_sort_by_time_to_the_millisecond(moments: list[int]) -> None:
     ids = {moment: new_request_id(moment / 1000 + 0.0004) for moment in moments}
     assert sorted(moments) == sorted(moments, key=lambda moment: ids[moment])
+
+
+def test_ids_of_one_millisecond_sort_in_the_order_of_their_making() -> None:
+    ids = [new_request_id(1.0) for _ in range(5000)]
+    turned = [later < earlier for earlier, later in pairwise(ids)].count(True)
+    assert turned <= 1, "the count begins anew once in 65,536 ids"
 
 
 def test_ids_tell_the_day_in_utc_also_when_days_change_back_and_forth() -> None:
