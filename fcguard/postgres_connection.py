@@ -10,13 +10,29 @@ from fcguard.errors import MissingExtraError
 
 try:
     import psycopg
+    from psycopg.conninfo import conninfo_to_dict
 except ImportError as error:  # pragma: no cover - the tests install it
     raise MissingExtraError("psycopg", "postgres") from error
 
-__all__ = ["BoundedConnection", "connect"]
+__all__ = ["BoundedConnection", "advice_for", "connect", "is_server_url"]
 
 _GRACE_SECONDS: Final = 1.0
 """How much longer than a statement may take its answer is waited for, so that a server that can say so ends it itself."""
+
+_ADVICE: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (psycopg.errors.InvalidPassword, "the password is wrong; check the URL"),
+    (psycopg.errors.InvalidCatalogName, "the database does not exist; create it or check the URL"),
+    (psycopg.errors.DiskFull, "the server's disk is full; free space and call again"),
+    (
+        psycopg.errors.InsufficientPrivilege,
+        "the role lacks rights; let the owner run fcguard.stores.postgres.grant for it",
+    ),
+    (psycopg.errors.ReadOnlySqlTransaction, "the server is read-only; connect to the primary"),
+    (psycopg.errors.UndefinedTable, "its tables are missing; connect once with a role that may create them"),
+    (psycopg.errors.QueryCanceled, "the server took too long; look for a stuck transaction"),
+    (psycopg.errors.LockNotAvailable, "another transaction holds it; look for a stuck one"),
+    (psycopg.OperationalError, "the server cannot be reached or went away; check that it runs, then call again"),
+)
 
 
 class BoundedConnection(psycopg.Connection[Any]):
@@ -73,3 +89,17 @@ def connect(url: str, timeout: float) -> BoundedConnection:
     )
     connection.answer_seconds = timeout + _GRACE_SECONDS
     return connection
+
+
+def is_server_url(url: str) -> bool:
+    """Answer whether a text is the URL of a PostgreSQL server that can be read."""
+    try:
+        conninfo_to_dict(url)
+    except psycopg.Error:
+        return False
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def advice_for(error: psycopg.Error) -> str | None:
+    """Answer what somebody can do about an error of the server or of the way to it; None: it is none of those known here."""
+    return next((advice for kind, advice in _ADVICE if isinstance(error, kind)), None)

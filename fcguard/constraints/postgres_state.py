@@ -11,12 +11,12 @@ from typing import Any, Final, LiteralString, TypeAlias, TypeVar
 from fcguard.constraints.options import check_seconds
 from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, held, new_lock
 from fcguard.errors import ConfigurationError, MissingExtraError, StoreClosed, StoreUnavailable
-from fcguard.postgres_connection import connect
+from fcguard.postgres_connection import connect, is_server_url
+from fcguard.postgres_tables import STATE_TABLE
 
 try:
     import psycopg
     from psycopg import sql
-    from psycopg.conninfo import conninfo_to_dict
     from psycopg.pq import TransactionStatus
 except ImportError as error:  # pragma: no cover - the tests install it
     raise MissingExtraError("psycopg", "postgres") from error
@@ -27,11 +27,6 @@ T = TypeVar("T")
 Connection: TypeAlias = psycopg.Connection[Any]
 
 _LONGEST_PAUSE: Final = 0.02
-_TABLE: Final = """
-CREATE TABLE IF NOT EXISTS {table} (
-  key text COLLATE "C" PRIMARY KEY, value text NOT NULL, changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
-) WITH (fillfactor = 50)
-"""
 _READ: Final = "SELECT value FROM {table} WHERE key = %(key)s"
 _INSERT: Final = "INSERT INTO {table} (key, value) VALUES (%(key)s, %(new)s) ON CONFLICT (key) DO NOTHING"
 _UPDATE: Final = """
@@ -75,7 +70,7 @@ class PostgresState:
         ttl_seconds: float = TTL_SECONDS,
         durable: bool = True,
     ) -> None:
-        if not schema or not _is_url(url):  # what it is instead may hold a password
+        if not schema or not is_server_url(url):  # what it is instead may hold a password
             raise ConfigurationError("PostgresState: give postgresql://user@host/database and the name of a schema")
         self._url, self._schema, self._durable = url, schema, durable
         self._timeout = check_seconds("PostgresState", "timeout", timeout)
@@ -181,7 +176,7 @@ class PostgresState:
                 schema = sql.Identifier(self._schema)
                 if not _exists(connection, "to_regnamespace(%s)", schema.as_string(None)):
                     connection.execute(sql.SQL("CREATE SCHEMA {}").format(schema))
-                self._run(connection, _TABLE)
+                self._run(connection, STATE_TABLE)
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -195,14 +190,6 @@ class PostgresState:
             self._inherited.append(self._connection)
             self._connection = None
         self._lock, self._pid = new_lock(), os.getpid()
-
-
-def _is_url(url: str) -> bool:
-    try:
-        conninfo_to_dict(url)
-    except psycopg.Error:
-        return False
-    return url.startswith(("postgresql://", "postgres://"))
 
 
 def _exists(connection: Connection, function: LiteralString, name: str) -> bool:

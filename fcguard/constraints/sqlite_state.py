@@ -11,7 +11,8 @@ from typing import Final, TypeVar
 
 from fcguard.constraints.options import check_seconds
 from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, held, new_lock, wall_clock
-from fcguard.errors import StoreClosed, StoreUnavailable
+from fcguard.errors import ConfigurationError, StoreClosed, StoreUnavailable
+from fcguard.store_urls import is_url
 
 __all__ = ["SQLiteState"]
 
@@ -31,18 +32,23 @@ class SQLiteState:
     newest counts and leases may be gone, and so are the processes that held them. Usable after a fork.
 
     Args:
-        path: the file; made, readable by its owner only, if there is none. Its directory must exist.
+        path: the file, no URL; made, readable by its owner only, if there is none. Its directory must exist.
         timeout: longest wait in seconds for another process; threads that wait for each other wait twice that at most.
         ttl_seconds: values that nobody changed for so long are forgotten now and then; longer than every window and task.
 
     Raises:
-        ConfigurationError: an option makes no sense.
+        ConfigurationError: an option makes no sense, or the path is a URL.
         StoreUnavailable: the file cannot be opened, made, or is no SQLite file.
     """
 
     is_shared: Final = True
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 5.0, ttl_seconds: float = TTL_SECONDS) -> None:
+        if is_url(os.fspath(path)):  # which may hold a password
+            raise ConfigurationError(
+                "SQLiteState takes the path of a file, and this one is a URL; write SQLiteState('path'), or "
+                "PostgresState('postgresql://user@host/db') of fcguard.constraints.postgres_state"
+            )
         self.path, self._timeout = Path(path), check_seconds("SQLiteState", "timeout", timeout)
         self._ttl, self._writes = check_seconds("SQLiteState", "ttl_seconds", ttl_seconds), 0
         self._lock = new_lock()

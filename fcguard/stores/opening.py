@@ -7,21 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fcguard.errors import ConfigurationError, MissingExtraError
+from fcguard.store_urls import is_url, split_url
 
 if TYPE_CHECKING:
     from fcguard.stores.sql_store import SqlStore
 
-__all__ = ["default_ledger", "is_url", "ledger_of", "open_url"]
+__all__ = ["default_ledger", "ledger_of", "open_url"]
 
-_SQLITE: Final = "sqlite:///"
-_POSTGRES: Final = ("postgresql://", "postgres://")
-_KINDS: Final = ("sqlite:", "postgresql:", "postgres:")
 _VARIABLE: Final = "FCGUARD_LEDGER"
-
-
-def is_url(text: str) -> bool:
-    """Answer whether a text is meant as a URL; in a `pathlib.Path`, one has only one slash after its colon."""
-    return "://" in text or text.startswith(_KINDS)
 
 
 def open_url(url: str, said: str, *, create: bool = True) -> SqlStore:
@@ -36,23 +29,19 @@ def open_url(url: str, said: str, *, create: bool = True) -> SqlStore:
         ConfigurationError: the URL is of no known kind, or cannot be read.
         MissingExtraError: PostgreSQL support is not installed.
     """
-    if url.startswith(_SQLITE) and len(url) > len(_SQLITE):
+    kind, place = split_url(url, said)
+    if kind == "sqlite":
         from fcguard.stores.sqlite import SQLiteStore  # a guard with another ledger does not pay for it
 
-        return SQLiteStore(url[len(_SQLITE) :], create=create)
-    if url.startswith(_POSTGRES):
-        try:
-            from fcguard.stores.postgres import PostgresStore
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(error.name or "psycopg", "postgres") from None
-        try:
-            return PostgresStore(url)
-        except ValueError as error:
-            raise ConfigurationError(f"{said} is no URL that can be read: {error}") from None
-    kind = url.partition(":")[0] if ":" in url else url
-    raise ConfigurationError(
-        f"{said} begins with {kind!r}; write sqlite:///path, sqlite:////absolute/path or postgresql://user@host/db"
-    )
+        return SQLiteStore(place, create=create)
+    try:
+        from fcguard.stores.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(error.name or "psycopg", "postgres") from None
+    try:
+        return PostgresStore(url)
+    except ValueError as error:
+        raise ConfigurationError(f"{said} is no URL that can be read: {error}") from None
 
 
 def default_ledger(*, create: bool = True) -> SqlStore:

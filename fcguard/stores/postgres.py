@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from fcguard.errors import ConfigurationError
+from fcguard.store_urls import without_password
 from fcguard.stores.postgres_schema import grant
 from fcguard.stores.postgres_session import Options, PostgresSession
 from fcguard.stores.spool import Spool
@@ -61,7 +62,7 @@ class PostgresStore(SqlStore):
                 f"lease={lease!r}, timeout={timeout!r}, pool_size={pool_size!r}, schema={schema!r}: the first two are seconds "
                 "above zero, the pool holds at least one connection, the schema has a name"
             )
-        self.name = _without_password(url)
+        self.name = without_password(url)
         directory = Path(".fcguard", f"spool-{hashlib.sha256(url.encode()).hexdigest()[:12]}").absolute()
         super().__init__(self.name, spool=Spool(directory if spool is None else spool), max_queued=max_queued)
         self._options = Options(
@@ -76,9 +77,3 @@ class PostgresStore(SqlStore):
 
     def _new_session(self) -> PostgresSession:
         return PostgresSession(self._options, self._spool)
-
-
-def _without_password(url: str) -> str:
-    """Answer the URL as messages may show it: without user, password and parameters, which may hold a password too."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

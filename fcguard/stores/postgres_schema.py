@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fcguard.errors import MissingExtraError, StoreError, StoreTooNew, StoreUnavailable
+from fcguard.postgres_connection import advice_for
+from fcguard.postgres_tables import grant_beside, make_beside
 
 try:
     import psycopg
@@ -90,30 +92,14 @@ _RIGHTS: Final = {
 }
 """What the role of an application may do. It cannot change or remove an event, nor prune."""
 
-_ADVICE: Final[tuple[tuple[type[Exception], str], ...]] = (
-    (psycopg.errors.InvalidPassword, "the password is wrong; check the URL"),
-    (psycopg.errors.InvalidCatalogName, "the database does not exist; create it or check the URL"),
-    (psycopg.errors.DiskFull, "the server's disk is full; free space and call again"),
-    (
-        psycopg.errors.InsufficientPrivilege,
-        "the role lacks rights; let the owner run fcguard.stores.postgres.grant for it",
-    ),
-    (psycopg.errors.ReadOnlySqlTransaction, "the server is read-only; connect to the primary"),
-    (psycopg.errors.UndefinedTable, "its tables are missing; connect once with a role that may create them"),
-    (psycopg.errors.QueryCanceled, "the server took too long; look for a stuck transaction"),
-    (psycopg.errors.LockNotAvailable, "another transaction holds it; look for a stuck one"),
-    (psycopg.OperationalError, "the server cannot be reached or went away; check that it runs, then call again"),
-)
-
 
 def translate(error: psycopg.Error, name: str) -> StoreError:
     """Turn an error of PostgreSQL into one of the library's, that says what to do."""
     text = str(error).strip().replace("\n", " ")
     result: StoreError
-    for kind, advice in _ADVICE:
-        if isinstance(error, kind):
-            result = StoreUnavailable(f"the ledger {name!r} did not take the record: {advice} ({text})")
-            break
+    advice = advice_for(error)
+    if advice is not None:
+        result = StoreUnavailable(f"the ledger {name!r} did not take the record: {advice} ({text})")
     else:
         result = StoreError(f"the ledger {name!r} failed: {type(error).__name__}: {text}")
     result.__cause__ = error
@@ -175,16 +161,23 @@ def _version(connection: psycopg.Connection[Any], schema: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-def grant(connection: psycopg.Connection[Any], role: str, schema: str = "fcguard") -> None:
+def grant(connection: psycopg.Connection[Any], role: str, schema: str = "fcguard", *, decides: bool = True) -> None:
     """Give a role what an application needs, and nothing with which it could change what it wrote.
 
+    It covers the ledger, approvals (`PostgresApprovals`) and what constraints share (`PostgresState`); the tables of the latter two
+    are made if they are missing. Again with another `decides`, it changes the rights to what is said now.
+
     Args:
-        connection: of the role that owns the tables, in autocommit mode.
+        connection: of the role that owns the tables, in autocommit mode. The ledger's tables exist.
         role: name of the application's role.
         schema: schema of the ledger.
+        decides: whether the role may decide about approval requests and add grants, which `Guard.resume` and `fcguard approvals`
+            need. False: it may only ask, and use up what others approved.
     """
+    make_beside(connection, f"the schema {schema!r}", schema)
     names = {"schema": sql.Identifier(schema), "role": sql.Identifier(role)}
     connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {schema} TO {role}").format(**names))
     for table, rights in _RIGHTS.items():
         statement = sql.SQL("GRANT {rights} ON {schema}.{table} TO {role}")
         connection.execute(statement.format(rights=sql.SQL(rights), table=sql.Identifier(table), **names))
+    grant_beside(connection, role, schema, decides=decides)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fcguard.errors import ConfigurationError
-from fcguard.stores.opening import is_url
+from fcguard.store_urls import is_url
 from fcguard.stores.patience import Patience
 from fcguard.stores.spool import Spool
 from fcguard.stores.sql_store import SqlStore
