@@ -237,6 +237,15 @@ class Toolbox:
         self._is_in_use = True
         self.is_settled = not self._missing
 
+    def settle_all(self) -> None:
+        """Begin to use every tool that is registered so far, as a recovery does.
+
+        Raises:
+            ConfigurationError: a fallback, or the tool of a confirmation, is not registered.
+        """
+        for prepared in () if self.is_settled else tuple(self._by_name.values()):
+            self.settle(prepared)
+
     def names(self) -> KeysView[str]:
         """Answer the names of all tools, and of those that are registered later."""
         return self._by_name.keys()

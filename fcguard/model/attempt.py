@@ -131,6 +131,7 @@ class Attempt:
         late: set if the function was abandoned.
         was_dispatched: False if the tool's function was never entered.
         is_restored: read from the ledger: another process made it, or an earlier part of this one.
+        doubt: seconds by which it may have been made before `started_at`, because another host's clock said so.
     """
 
     # Defaults stand on the class: most attempts end well and never set them.
@@ -146,6 +147,7 @@ class Attempt:
     reason = ""
     was_dispatched = True
     is_restored = False
+    doubt = 0.0
     observed: Any = None
 
     def __init__(self, number: int, started_at: float, started: float, timeout: float | None, delay: float) -> None:

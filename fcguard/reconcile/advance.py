@@ -167,7 +167,7 @@ async def advance_call(row: StoredCall, witness: Witness, config: Config, io: IO
     await _find_reasons(call, row, history, witness, config, io)
     if not row.attempt and call.unsendable is not None:
         return Advanced(row_of(row, witness, "left_open", f"it cannot be sent: {call.unsendable}"))
-    is_proved = row.attempt > 0 and call.unsendable is None and licence_to_retry(call, now) == "settle"
+    is_proved = row.attempt > 0 and call.unsendable is None and licence_to_retry(call, io) == "settle"
     command = take_over(row, witness.liveness(row.owner), witness.here, now, sent_until if is_proved else None)
     answer = await io.commit(config.store, command)
     if not isinstance(answer, Accepted):
@@ -183,7 +183,7 @@ async def _find_reasons(
     """Say why the call must not be sent again from here, if there is a reason."""
     if call.unsendable is None and call.prepared.tool.fallback and row.attempt:
         call.unsendable = await io.call(_fallback_of, config.store, row)
-    if call.unsendable is None and row.attempt and licence_to_retry(call, io.now()) == "settle":
+    if call.unsendable is None and row.attempt and licence_to_retry(call, io) == "settle":
         call.unsendable = witness.why_not_quiet(row, history, io.now())
 
 

@@ -64,6 +64,7 @@ class Recovering:
             What was found and done; `print` shows it.
 
         Raises:
+            ConfigurationError: a tool names a fallback or a confirmation that is not registered; nothing was done.
             StoreError: the ledger cannot be read or written.
             UsageError: the store cannot say who owns a call.
         """
@@ -76,6 +77,7 @@ class Recovering:
         return await self._recovery(self._aio, wait, assume_dead_after, "now" if parked else "late")
 
     async def _recovery(self, io: IO, wait: float, assume_dead_after: float | None, parked: When) -> Recovery:
+        self._config.tools.settle_all()
         return await recover_calls(self._config, io, wait=wait, assume_dead_after=assume_dead_after, parked=parked)
 
     def advance(self, request_id: str) -> ToolResult[Any]:
@@ -88,6 +90,7 @@ class Recovering:
             request_id: which call.
 
         Raises:
+            ConfigurationError: the call's tool names a fallback or a confirmation that is not registered; nothing was done.
             StoreError: the ledger cannot be read or written.
             UsageError: there is no such call, or the store cannot say who owns a call.
         """
@@ -135,8 +138,10 @@ class Recovering:
                 day; the ledger remembers when that was, for all processes.
 
         Raises:
-            ConfigurationError: `interval` is not above zero.
+            ConfigurationError: `interval` is not above zero, or a tool names a fallback or a confirmation that is not
+                registered.
         """
+        self._config.tools.settle_all()
         return Reconciler(
             lambda: drive(self._recovery(self._io, wait, assume_dead_after, "due" if parked else "late")), interval
         )
@@ -148,6 +153,8 @@ async def _advance(config: Config, io: IO, request_id: str) -> ToolResult[Any]:
     row = await io.call(find_call, store, request_id)
     if row.state not in OPEN_STATES:
         return envelope_of(row)
+    if not config.tools.is_settled:
+        config.tools.settle(config.tools.get(row.identity.tool))
     io, witness = await witness_of(store, io)
     if row.state is not CallState.PARKED and not witness.may_take(row, io.now()):
         return envelope_of(row)

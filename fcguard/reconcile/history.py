@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fcguard.model.attempt import LateVerdict
 from fcguard.stores.base import Store, StoredEvent
@@ -14,6 +14,9 @@ from fcguard.stores.payload import body_of
 from fcguard.telemetry.observer import Origin
 
 __all__ = ["History", "Takeover", "origin_of", "read_history"]
+
+_SKEW: Final = 60.0
+"""Seconds by which the clocks of two hosts may differ."""
 
 
 class Takeover(NamedTuple):
@@ -48,6 +51,7 @@ class History:
             answered after all, by number.
         late_at: when abandoned attempts ended after all, by number; as `ended`.
         looks: wall clock of each look at the call since it was parked.
+        doubt: seconds by which the opener's clock may be ahead of the ledger's, where that is not known.
     """
 
     opening: Mapping[str, Any] = field(default_factory=dict)
@@ -61,6 +65,7 @@ class History:
     verdicts: dict[int, LateVerdict] = field(default_factory=dict)
     late_at: dict[int, float] = field(default_factory=dict)
     looks: list[float] = field(default_factory=list)
+    doubt: float = 0.0
 
     def sender(self, number: int, owner: str | None) -> str | None:
         """Answer the id of the owner that started an attempt; `owner` is the call's owner now."""
@@ -88,6 +93,7 @@ class History:
         Args:
             ahead: seconds by which the ledger's clock is ahead of the opener's; None: unknown, so that its times bound nothing.
         """
+        self.doubt = _SKEW if ahead is None else 0.0
         for number, sender in self.senders.items():
             if sender is not None:
                 continue

@@ -69,7 +69,7 @@ def restore_call(row: StoredCall, history: History, prepared: Prepared, io: IO, 
     if row.attempt:
         call.verdict = Verdict(tuple(history.opening.get("passed", ())), approval=history.opening.get("approval"))
         call.attempts = [_attempt(number, row, history, prepared) for number in range(1, row.attempt + 1)]
-        _leave_unknown(call, history, sent_until - now + io.monotonic(), now)
+        _leave_unknown(call, history, sent_until - now + io.monotonic(), io)
     else:  # it is checked again like any other call, but for what the host filled in
         shown = {name: thaw(value) for name, value in arguments.items() if name not in tool.hidden}
         call.normalized = prepared.schema.normalize(shown, effect=tool.effect)
@@ -134,15 +134,16 @@ def _attempt(number: int, row: StoredCall, history: History, prepared: Prepared)
     attempt.duration = float(summary.get("duration_ms", 0.0)) / 1000
     attempt.error_type = summary.get("error_type", ErrorType.CANCELLED.value)
     attempt.is_restored = True
+    attempt.doubt = history.doubt if history.senders.get(number) is None else 0.0
     attempt.effect = summary.get("effect", "unknown")
     attempt.reason = summary.get("why", "its process ended before the outcome was recorded")
     attempt.failure = _failure(prepared.tool.name, attempt.reason)
     return attempt
 
 
-def _leave_unknown(call: Call, history: History, ended: float, now: float) -> None:
+def _leave_unknown(call: Call, history: History, ended: float, io: IO) -> None:
     *earlier, last = call.attempts
-    if licence_to_retry(call, now) == "settle":
+    if licence_to_retry(call, io) == "settle":
         for attempt in earlier:  # the next one would not have been started otherwise
             attempt.effect = "not_applied"
     last.effect, last.ended = "unknown", ended

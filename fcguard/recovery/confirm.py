@@ -10,15 +10,20 @@ from typing import Any, Final
 from fcguard.io import IO
 from fcguard.model.attempt import Attempt
 from fcguard.model.call import Call
+from fcguard.model.failure import ErrorType, Failure, Halt
 from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, Inconclusive, NotApplied
 from fcguard.model.tool import ConfirmBy
 
 __all__ = [
     "CONFIRMING",
+    "Withheld",
     "ask_confirmation",
     "asks_by_repeating",
+    "check_licence",
     "has_old_key",
+    "lacks_licence",
     "licence_to_retry",
+    "may_be_applied",
     "note_on",
     "settled_at",
 ]
@@ -30,6 +35,12 @@ CONFIRMING: Final[ContextVar[Call | None]] = ContextVar("fcguard_confirming", de
 _ASKS_BY_REPEATING: Final = frozenset({"idempotency_key", "conditional", "idempotent"})
 _UNRELIABLE: Final = frozenset({"truncated", "contract_broken", "unread", "depth"})
 """Flags of a read whose answer may lack what it is asked for."""
+_SKEW: Final = 60.0
+"""Seconds by which a wall clock may have been set back, before the age of a key that is read from it is no age."""
+
+
+class Withheld(Halt):
+    """A repeat was due, but what made it safe holds no longer: the state has to be confirmed first."""
 
 
 async def ask_confirmation(call: Call, child: Any, io: IO) -> Confirmation:
@@ -101,37 +112,75 @@ async def _by_tool(call: Call, confirm: ConfirmBy, child: Any, io: IO) -> Confir
     return Inconclusive(f"what {confirm.tool} answered does not tell")
 
 
-def licence_to_retry(call: Call, now: float) -> str | None:
+def licence_to_retry(call: Call, io: IO) -> str | None:
     """Answer what makes a second send of this write safe after a confirmation said *not applied*; None if nothing does.
 
     Args:
         call: the call.
-        now: wall clock in seconds; a server that removes duplicates has forgotten a key that is older than its lifetime.
+        io: the clocks; a server that removes duplicates has forgotten a key that is older than its lifetime.
     """
     tool = call.prepared.tool
     if tool.effect == "idempotent_write":
         return "idempotent"
-    if tool.idempotency_key and not has_old_key(call, now):
+    if tool.idempotency_key and not has_old_key(call, io):
         return "idempotency_key"
     if tool.conditional:
         return "conditional"
     return "settle" if tool.settle is not None else None
 
 
-def asks_by_repeating(call: Call, now: float) -> bool:
+def asks_by_repeating(call: Call, io: IO) -> bool:
     """Answer whether a repeat itself tells what became of a write, because it cannot be applied twice."""
     if call.prepared.tool.effect == "destructive" or call.unsendable is not None:
         return False
-    return licence_to_retry(call, now) in _ASKS_BY_REPEATING
+    return licence_to_retry(call, io) in _ASKS_BY_REPEATING
 
 
-def has_old_key(call: Call, now: float) -> bool:
-    """Answer whether the first attempt was made longer ago than a server remembers its idempotency key."""
+def has_old_key(call: Call, io: IO) -> bool:
+    """Answer whether the first attempt may have been made longer ago than a server remembers its idempotency key.
+
+    The longer of two ages counts, by the wall clock and, in the process that made the attempt, by the one that never jumps back. An
+    attempt that lies in the future has no age that could be relied on.
+    """
     tool = call.prepared.tool
-    if not tool.idempotency_key or tool.idempotency_lifetime is None:
+    if not tool.idempotency_key or tool.idempotency_lifetime is None or not call.attempts:
         return False
-    first = call.attempts[0].started_at if call.attempts else call.started_at
-    return bool(now - first > tool.idempotency_lifetime)
+    first = call.attempts[0]
+    age = io.now() - first.started_at
+    if not first.is_restored:
+        age = max(age, io.monotonic() - first.started)
+    return not -_SKEW <= age <= tool.idempotency_lifetime - first.doubt
+
+
+def may_be_applied(call: Call) -> bool:
+    """Answer whether an attempt of a write took effect, or may have."""
+    return any(attempt.effect in ("unknown", "applied") for attempt in call.attempts)
+
+
+def lacks_licence(call: Call, io: IO) -> bool:
+    """Answer whether a write that may be applied already has nothing, now, that makes sending it once more safe."""
+    if call.prepared.tool.effect in ("read", "idempotent_write") or not may_be_applied(call):
+        return False
+    return not asks_by_repeating(call, io)
+
+
+def check_licence(call: Call, io: IO) -> None:
+    """Look at the licence once more, right before a repeat: what licensed it may have passed during a pause.
+
+    Raises:
+        Withheld: the call must be confirmed first.
+    """
+    if lacks_licence(call, io):
+        raise Withheld(
+            Failure.of(
+                ErrorType.UNCERTAIN_RESULT,
+                f"It is not known whether {call.prepared.tool.name} took effect, and what made a repeat safe holds no longer. "
+                "Do not repeat it; confirm the state first.",
+                "execute",
+                effect="unknown",
+                reason="the licence of the repeat ended before it was sent",
+            )
+        )
 
 
 def settled_at(call: Call) -> float:

@@ -47,8 +47,8 @@ async def confirm_write(call: Call, failure: Failure, config: Config, io: IO) ->
     asked_at = io.monotonic()
     answer = await _ask(call, attempt, config, io)
     licence = licence_to_retry(
-        call, io.now()
-    )  # once: a key that grows too old between two looks would spare the settle window
+        call, io
+    )  # once: a key that grew too old between two looks would spare the settle window
     if isinstance(answer, NotApplied) and licence == "settle" and _was_early(call, asked_at):
         answer = await _ask_when_settled(call, attempt, config, io)
     then = _take(call, failure, answer, licence, config, io)
@@ -56,6 +56,8 @@ async def confirm_write(call: Call, failure: Failure, config: Config, io: IO) ->
     config.observer.recovery_ended(call, "confirm", "not_applied" if isinstance(answer, NotApplied) else words[then])
     if then is Then.AGAIN and call.pause > 0:
         await io.sleep(call.pause)
+        if licence_to_retry(call, io) != licence:  # the key grew too old meanwhile
+            return await confirm_write(call, failure, config, io)
     return then
 
 
@@ -72,7 +74,7 @@ async def _ask(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirma
     if isinstance(answer, NotApplied) and any(one.effect == "unknown" for one in call.attempts if one is not attempt):
         answer = None  # only the last attempt is known not to have been applied
     source = "late result"
-    if answer is None and call.prepared.tool.confirm is None and asks_by_repeating(call, io.now()):
+    if answer is None and call.prepared.tool.confirm is None and asks_by_repeating(call, io):
         answer, source = NotApplied("not asked: the repeat cannot be applied twice"), "licence"
     if answer is None:
         source = "confirm"
@@ -132,7 +134,7 @@ def _take(call: Call, failure: Failure, answer: Confirmation, licence: str | Non
     if isinstance(answer, Applied):
         take_applied(call, attempt, answer, config)
         return Then.DONE
-    why = _why_not_again(call, answer, licence, io.now())
+    why = _why_not_again(call, answer, licence, io)
     if why is not None:
         _park(call, failure, why)
         return Then.NEXT
@@ -158,7 +160,7 @@ def _take(call: Call, failure: Failure, answer: Confirmation, licence: str | Non
 
 
 def _why_not_again(
-    call: Call, answer: AppliedByOther | NotApplied | Inconclusive, licence: str | None, now: float
+    call: Call, answer: AppliedByOther | NotApplied | Inconclusive, licence: str | None, io: IO
 ) -> str | None:
     """Answer why a person must decide about a call that was not found applied; None if it may be sent again."""
     if isinstance(answer, AppliedByOther):
@@ -172,7 +174,7 @@ def _why_not_again(
     if licence is None:
         why = (
             "its idempotency key is older than the server remembers it"
-            if has_old_key(call, now)
+            if has_old_key(call, io)
             else "the tool declares nothing that makes a repeat safe"
         )
         return f"The effect is not there yet, but a sent request may still land; {why}."

@@ -9,6 +9,7 @@ from fcguard.io import IO
 from fcguard.model.attempt import Abandoned, Attempt, NotEntered
 from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, Failure, Halt
+from fcguard.recovery.confirm import check_licence, lacks_licence
 from fcguard.stores.journal import derive_keys, start_attempt
 
 __all__ = ["execute_tool"]
@@ -31,6 +32,8 @@ async def execute_tool(call: Call, config: Config, io: IO) -> None:
     if not prepared.is_read:
         if call.effect_key is None and call.idempotency_key is None:
             derive_keys(call)
+        if call.attempts:
+            check_licence(call, io)
         await start_attempt(call, attempt, config.store, io, config.lease)
         attempt.started = io.monotonic()
     call.attempts.append(attempt)
@@ -40,6 +43,10 @@ async def execute_tool(call: Call, config: Config, io: IO) -> None:
         task.cost += tool.cost
     config.observer.attempt_started(call, attempt)
     try:
+        if attempt.number > 1 and lacks_licence(call, io):  # the ledger took so long
+            raise NotEntered(
+                ErrorType.PRECONDITION_FAILED, "What made the repeat safe holds no longer; it was not sent."
+            )
         attempt.value = await io.invoke(call, attempt, timeout)
         attempt.returned = True
     except Abandoned as error:

@@ -9,11 +9,11 @@ from fcguard.constraints.admission import release
 from fcguard.io import IO
 from fcguard.model.attempt import Attempt
 from fcguard.model.call import Call
-from fcguard.model.failure import ErrorType, Failure
+from fcguard.model.failure import ErrorType, Failure, FailureClass
 from fcguard.model.states import CallState
-from fcguard.model.tool import Fallback
+from fcguard.model.tool import Fallback, Plan
 from fcguard.recovery.backoff import next_pause
-from fcguard.recovery.confirm import asks_by_repeating
+from fcguard.recovery.confirm import Withheld, lacks_licence, may_be_applied
 from fcguard.recovery.refused_repeat import refused_repeat
 from fcguard.steps.confirming import Then, confirm_write
 from fcguard.stores.journal import move_call, prepare_call
@@ -37,11 +37,10 @@ async def recover_call(call: Call, config: Config, io: IO) -> bool:
         if halt.failure is None:  # the ledger held the answer
             call.failure = None
             return False
-        if call.attempts:  # refused between two attempts: the failure of the last one stands, and says so
-            call.flag(f"stopped_by:{halt.failure.error_type}")
-            if call.failure is not None:
-                call.failure = refused_repeat(call.failure, halt.failure, call.prepared.tool.effect)
-            return False
+        if isinstance(halt, Withheld):
+            return await _act(call, call.failure or halt.failure, False, config, io)
+        if call.attempts:
+            return await _take_refusal(call, halt.failure, config, io)
         failure = halt.failure
     else:
         attempt = call.attempts[-1]
@@ -57,6 +56,34 @@ async def recover_call(call: Call, config: Config, io: IO) -> bool:
             await move_call(call, CallState.UNCERTAIN, "uncertain", attempt.summary(), config.store, io)
     call.failure = failure
     return await _act(call, failure, halt is not None, config, io)
+
+
+async def _take_refusal(call: Call, refusal: Failure, config: Config, io: IO) -> bool:
+    """Take what refused the next attempt: the failure of the last one stands, and says so; another tool may still answer.
+
+    It is the last attempt's plan that leads there, unless the refusal is one that nothing may be tried around.
+    """
+    call.flag(f"stopped_by:{refusal.error_type}")
+    stands = call.failure
+    if stands is None:
+        return False
+    tool, last = call.prepared.tool, call.attempts[-1].failure or stands
+    call.failure = refused_repeat(stands, refusal, tool.effect)
+    if "fallback" in _plan(call, last, config) and (
+        _only_ends_repeats(refusal) or "fallback" in _plan(call, refusal, config)
+    ):
+        await _fall_back(call, stands, config, io)
+    return False
+
+
+def _only_ends_repeats(refusal: Failure) -> bool:
+    is_spent = refusal.error_type == ErrorType.BUDGET_EXHAUSTED
+    return is_spent or refusal.failure_class is FailureClass.AVAILABILITY
+
+
+def _plan(call: Call, failure: Failure, config: Config) -> Plan:
+    tool = call.prepared.tool
+    return config.table.plan_for(failure, tool.effect, tool.recovery)
 
 
 def _judged_with_the_earlier(call: Call, attempt: Attempt, failure: Failure) -> Failure:
@@ -79,7 +106,7 @@ def _judged_with_the_earlier(call: Call, attempt: Attempt, failure: Failure) -> 
 async def _act(call: Call, failure: Failure, is_halted: bool, config: Config, io: IO) -> bool:
     if call.tool is None:
         return False
-    for action in config.table.plan_for(failure, call.tool.effect, call.tool.recovery):
+    for action in _plan(call, failure, config):
         if action == "stop" or (is_halted and action not in _BEFORE_DISPATCH):
             continue
         then = await _ACTIONS[action](call, failure, config, io)
@@ -89,7 +116,7 @@ async def _act(call: Call, failure: Failure, is_halted: bool, config: Config, io
 
 
 async def _retry(call: Call, failure: Failure, config: Config, io: IO) -> Then:
-    if _must_not_be_sent_again(call, io.now()):
+    if _must_not_be_sent_again(call, io):
         return Then.NEXT
     pause = next_pause(call, call.prepared.policy, io.monotonic(), failure.retry_after)
     if pause is None:
@@ -104,7 +131,7 @@ async def _retry(call: Call, failure: Failure, config: Config, io: IO) -> Then:
 
 async def _wait(call: Call, failure: Failure, config: Config, io: IO) -> Then:
     tool = call.prepared.tool
-    if tool.ready is None or call.waits >= _MOST_WAITS or _must_not_be_sent_again(call, io.now()):
+    if tool.ready is None or call.waits >= _MOST_WAITS or _must_not_be_sent_again(call, io):
         return Then.NEXT
     config.observer.recovery_started(call, "wait")
     call.waits += 1
@@ -127,7 +154,7 @@ async def _wait(call: Call, failure: Failure, config: Config, io: IO) -> Then:
 
 async def _switch(call: Call, failure: Failure, config: Config, io: IO) -> Then:
     environment = call.context.environment
-    if environment is None or not environment.alternatives or _must_not_be_sent_again(call, io.now()):
+    if environment is None or not environment.alternatives or _must_not_be_sent_again(call, io):
         return Then.NEXT
     if call.ledger_version is not None:  # its row and its keys belong to the environment that it was sent to
         return Then.NEXT
@@ -143,21 +170,15 @@ async def _switch(call: Call, failure: Failure, config: Config, io: IO) -> Then:
     return Then.AGAIN
 
 
-def _must_not_be_sent_again(call: Call, now: float) -> bool:
+def _must_not_be_sent_again(call: Call, io: IO) -> bool:
     """Answer whether a repeat could do harm, whatever a table says: it only ever comes after a confirmation, if at all."""
-    effect = call.prepared.tool.effect
-    if effect in ("read", "idempotent_write") or not call.attempts:
-        return False
-    return effect == "destructive" or (_may_be_applied(call) and not asks_by_repeating(call, now))
-
-
-def _may_be_applied(call: Call) -> bool:
-    return any(attempt.effect in ("unknown", "applied") for attempt in call.attempts)
+    is_destructive = call.prepared.tool.effect == "destructive"
+    return (is_destructive and bool(call.attempts)) or lacks_licence(call, io)
 
 
 async def _fall_back(call: Call, failure: Failure, config: Config, io: IO) -> Then:
     tool = call.prepared.tool
-    if not tool.fallback or call.purpose == "fallback" or (not tool.is_read and _may_be_applied(call)):
+    if not tool.fallback or call.purpose == "fallback" or (not tool.is_read and may_be_applied(call)):
         return Then.NEXT
     if not tool.is_read and call.ledger_version is None:  # the effect that the other tool may have is this call's own
         await prepare_call(call, config.store, io, config.lease)
