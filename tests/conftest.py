@@ -1,4 +1,7 @@
-"""Fixtures that every part shares: how a tool is called, and a guard whose clock does not waste time."""
+"""Fixtures that every part shares: how a tool is called, and a guard whose clock does not waste time.
+
+Laws are tried with the same examples everywhere, however slow the machine is; `--hypothesis-profile=search` tries new ones.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from fcguard import Guard, MemoryStore, Tool
 from fcguard.testing.clock import FakeClock
+
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("same", settings.get_profile("search"), derandomize=True, database=None)
+settings.load_profile("same")
 
 
 class Script:
@@ -33,7 +41,7 @@ class Script:
     def sync(self, **keywords: Any) -> Any:
         step = self.next(keywords)
         if isinstance(step, Hang):
-            self.release.wait(20)
+            self.release.wait(60)
             step = step.then
         return self.do(step, keywords)
 
