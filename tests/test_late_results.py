@@ -36,7 +36,7 @@ def abandoned(guard: Guard, outcome: Any, **options: Any) -> tuple[str, dict[str
     release = threading.Event()
 
     def tool(**_: Any) -> Any:
-        release.wait(20)
+        release.wait(60)
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -101,7 +101,7 @@ def test_a_confirmation_in_time_hears_the_same_verdict(guard: Guard, clock: Fake
     release, asked = threading.Event(), []
 
     def tool(**_: Any) -> Receipt:
-        release.wait(20)
+        release.wait(60)
         return Receipt(True)
 
     def confirm(call: Any) -> Any:
@@ -123,7 +123,7 @@ def test_each_abandoned_attempt_is_recorded_when_it_ends(tmp_path: Path) -> None
     def pay(**_: Any) -> str:
         calls.append(1)
         number = len(calls)
-        release.wait(20)
+        release.wait(60)
         return f"receipt {number}"
 
     with Guard(store=MemoryStore(), evidence_dir=tmp_path, clock=FakeClock()) as guard:

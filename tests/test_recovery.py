@@ -25,7 +25,7 @@ from fcguard import (
 from fcguard.model.states import CallState
 from fcguard.testing.clock import FakeClock
 from tests.conftest import ANY_OBJECT, Effect, Hang, Mode, Script, add
-from tests.ledger_reading import eventually
+from tests.ledger_reading import LIMIT, eventually
 
 ONE_RETRY = Retry(attempts=2)
 
@@ -224,7 +224,7 @@ def test_the_late_result_of_an_abandoned_thread_is_consulted_first(guard: Guard,
             clock.sleep(0)
         return NotApplied()
 
-    guard.register(Tool(name="tool", parameters=ANY_OBJECT, fn=script.sync, timeout=0.5, confirm=confirm, settle=1.0))
+    guard.register(Tool(name="tool", parameters=ANY_OBJECT, fn=script.sync, timeout=LIMIT, confirm=confirm, settle=1.0))
     with guard.task("order"):
         result = guard.call("tool", {})
     assert (result.success, result.outcome_basis, result.data) == (True, "late", "late but done")
@@ -275,7 +275,7 @@ def test_the_settle_window_begins_when_the_abandoned_function_ends(tmp_path: Any
     def send(**_: Any) -> str:
         calls.append(1)
         if len(calls) == 1:
-            release.wait(20)
+            release.wait(60)
             sent_at.append(clock.monotonic())
             raise ConnectionResetError("after it was sent")
         return "sent twice"
@@ -291,7 +291,7 @@ def test_the_settle_window_begins_when_the_abandoned_function_ends(tmp_path: Any
 
     clock.on_sleep = end_the_function
     with Guard(store=MemoryStore(), evidence_dir=tmp_path, clock=clock) as guard:
-        guard.register(Tool(name="tool", parameters=ANY_OBJECT, fn=send, timeout=0.05, confirm=confirm, settle=1.0))
+        guard.register(Tool(name="tool", parameters=ANY_OBJECT, fn=send, timeout=LIMIT, confirm=confirm, settle=1.0))
         with guard.task("order"):
             result = guard.call("tool", {}) if caller == "call" else asyncio.run(guard.acall("tool", {}))
     assert (result.success, result.outcome_basis, result.data, len(calls)) == (True, "confirmed", "landed", 1)
@@ -304,7 +304,7 @@ def test_a_thread_that_still_runs_forbids_the_repeat(guard: Guard) -> None:
             name="tool",
             parameters=ANY_OBJECT,
             fn=script.sync,
-            timeout=0.05,
+            timeout=LIMIT,
             confirm=lambda call: NotApplied(),
             settle=1.0,
         )
