@@ -27,7 +27,7 @@ def test_the_caller_gets_control_back_at_the_limit(guard: Guard, mode: Mode) -> 
     add(guard, mode, script, effect="read", timeout=LIMIT, retry=1)
     began = time.monotonic()
     result = mode.call(guard, "tool", {})
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     script.release.set()
     assert (result.success, result.error_type, result.retryable, result.attempts) == (False, "TIMEOUT", True, 1)
 
@@ -116,7 +116,7 @@ def test_a_late_failure_is_recorded_by_its_type(guard: Guard) -> None:
     script = Script(Hang(ValueError("password=hunter2hunter2")))
 
     def tool() -> None:
-        script.release.wait(20)
+        script.release.wait(60)
         raise ValueError("password=hunter2hunter2")
 
     guard.tool(tool, timeout=LIMIT)
@@ -141,7 +141,7 @@ def test_a_late_result_after_the_guard_was_closed_harms_nobody(tmp_path: Path) -
     ended = threading.Event()
 
     def tool() -> str:
-        script.release.wait(20)
+        script.release.wait(60)
         threading.Timer(0.01, ended.set).start()
         return "late"
 
@@ -150,13 +150,13 @@ def test_a_late_result_after_the_guard_was_closed_harms_nobody(tmp_path: Path) -
         with guard.task("write"):
             assert guard.call("tool").effect == "unknown"
     script.release.set()
-    assert ended.wait(20)
+    assert ended.wait(60)
 
 
 def test_the_limit_of_a_task_is_the_limit_of_its_calls(guard: Guard, mode: Mode) -> None:
     script = Script(Hang("late"))
     add(guard, mode, script, effect="read", retry=1)
-    with guard.task("short", budget=Budget(seconds=0.3)):
+    with guard.task("short", budget=Budget(seconds=0.5)):
         result = mode.call(guard, "tool", {})
     script.release.set()
     assert result.error_type == "TIMEOUT"
@@ -168,7 +168,7 @@ WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), 1e300])
-@pytest.mark.parametrize("timeout", [None, 5.0])
+@pytest.mark.parametrize("timeout", [None, 30.0])
 def test_a_limit_that_no_thread_could_wait_for_is_none(
     guard: Guard, mode: Mode, timeout: float | None, seconds: float
 ) -> None:
@@ -178,7 +178,7 @@ def test_a_limit_that_no_thread_could_wait_for_is_none(
     assert (result.data, result.effect) == ("done", "applied")
 
 
-@pytest.mark.parametrize("timeout", [None, 5.0])
+@pytest.mark.parametrize("timeout", [None, 30.0])
 def test_context_variables_go_along(guard: Guard, timeout: float | None) -> None:
     guard.tool(lambda: WHO.get(), name="sync", effect="read", timeout=timeout)
 
@@ -198,7 +198,7 @@ def test_context_variables_go_along(guard: Guard, timeout: float | None) -> None
 
 
 def test_what_a_tool_does_to_context_variables_in_a_thread_stays_there(guard: Guard) -> None:
-    guard.tool(lambda: WHO.set("eve") and None, name="change", effect="read", timeout=5.0)
+    guard.tool(lambda: WHO.set("eve") and None, name="change", effect="read", timeout=30.0)
     guard.call("change")
     assert WHO.get() == "nobody"
 
@@ -294,7 +294,7 @@ def sync_numbers(count: int, closed: list[bool]) -> Iterator[int]:
     ("count", "data", "flags"),
     [(0, [], ()), (3, [0, 1, 2], ()), (4, [0, 1, 2], ("truncated",)), (10**9, [0, 1, 2], ("truncated",))],
 )
-@pytest.mark.parametrize("timeout", [None, 5.0])
+@pytest.mark.parametrize("timeout", [None, 30.0])
 def test_generators_are_read_up_to_their_limit_and_closed(
     guard: Guard, mode: Mode, count: int, data: list[int], flags: tuple[str, ...], timeout: float | None
 ) -> None:
@@ -347,18 +347,21 @@ def test_a_generator_that_fails_half_way_is_a_failure(guard: Guard, mode: Mode) 
 def test_the_call_tells_what_is_left_of_its_time(guard: Guard) -> None:
     seen: list[Any] = []
 
-    @guard.tool(effect="read", timeout=5.0)
+    @guard.tool(effect="read", timeout=30.0)
     def tool(info: CallInfo) -> None:
-        seen.append((info.remaining, info.deadline, info.attempt, info.purpose, info.environment))
+        before, remaining, after = time.time(), info.remaining, time.time()
+        seen.append((remaining, info.deadline, info.attempt, info.purpose, info.environment))
+        seen.append((before, after))
 
     guard.tool(lambda: seen.append((current_call().remaining, current_call().deadline)), name="free", effect="read")
     assert guard.call("tool").success
     assert guard.call("free").success
     remaining, deadline, attempt, purpose, environment = seen[0]
-    assert 0 < remaining <= 5
-    assert abs(deadline - time.time() - remaining) < 1
+    assert 0 < remaining <= 30
+    before, after = seen[1]
+    assert before - 1 < deadline - remaining < after + 1, "by the wall clock and by the monotonic one"
     assert (attempt, purpose, environment) == (1, "primary", None)
-    assert seen[1] == (None, None)
+    assert seen[2] == (None, None)
 
 
 def test_a_file_can_be_attached_from_a_running_tool(guard: Guard, mode: Mode, tmp_path: Path) -> None:
@@ -369,7 +372,7 @@ def test_a_file_can_be_attached_from_a_running_tool(guard: Guard, mode: Mode, tm
     async def aio() -> None:
         attach()
 
-    guard.tool(aio if mode.is_async_tool else attach, name="tool", effect="read", timeout=5.0)
+    guard.tool(aio if mode.is_async_tool else attach, name="tool", effect="read", timeout=30.0)
     result = mode.call(guard, "tool", {})
     assert [item.type for item in result.evidence] == ["rows", "artifact"]
     assert [(tmp_path / "evidence" / item.ref).read_bytes() for item in result.evidence] == [b"rows", b"\x00\xff"]
