@@ -15,6 +15,7 @@ from fcguard import Applied, Guard, MemoryStore
 from fcguard.errors import ColourError
 from fcguard.model.attempt import Abandoned, NotEntered
 from fcguard.runtime import _given_up, drive, drive_in_own_loop
+from fcguard.waking import LAST_WORD
 from fcguard.workers import Job, Workers
 from tests.conftest import Hang, Mode, Script, add
 from tests.ledger_reading import eventually, only_call
@@ -50,8 +51,7 @@ class Interrupted(Workers):
     """Workers whose submitter is interrupted before the thread has begun."""
 
     def submit(self, job: Job, *, at_once: bool = False) -> None:
-        self.later = threading.Timer(0.02, super().submit, args=(job,), kwargs={"at_once": at_once})
-        self.later.start()
+        self.job = job
         raise KeyboardInterrupt
 
 
@@ -65,16 +65,18 @@ def test_an_interrupt_before_the_loop_has_begun_keeps_it_from_beginning() -> Non
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         drive_in_own_loop(play, workers)
-    assert time.monotonic() - began < 5  # nothing runs that would have to record itself
-    workers.later.join()
+    assert time.monotonic() - began < LAST_WORD, "nothing runs that would have to record itself"
+    one = Workers(1)
+    one.submit(workers.job)
+    ended_job(lambda: None, one)  # and so has the thread done with the one before
     assert ran == []
 
 
-def ended_job(fn: Any) -> Job:
+def ended_job(fn: Any, workers: Workers | None = None) -> Job:
     ended = threading.Event()
     job = Job(fn, copy_context(), lambda value, error: ended.set())
-    Workers(1).submit(job)
-    assert ended.wait(10)
+    (workers or Workers(1)).submit(job)
+    assert ended.wait(60)
     return job
 
 
@@ -92,12 +94,12 @@ def test_a_job_that_runs_is_abandoned_and_one_that_waits_was_never_entered() -> 
 
     def hold() -> None:
         entered.set()
-        release.wait(10)
+        release.wait(60)
 
     jobs = [Job(hold, copy_context(), lambda value, error: None) for _ in range(2)]
     for job in jobs:
         workers.submit(job)
-    assert entered.wait(10)
+    assert entered.wait(60)
     with pytest.raises(NotEntered, match="not started"):
         _given_up(jobs[1], 1.0, time.monotonic)
     with pytest.raises(Abandoned, match="still runs"):
@@ -148,7 +150,7 @@ def test_cancelling_while_a_confirmation_looks_leaves_the_write_uncertain(guard:
 
     def confirm(call: Any) -> Any:
         looking.set()
-        release.wait(20)
+        release.wait(60)
         return Applied()
 
     add(guard, Mode("sync"), Script(TimeoutError()), confirm=confirm)
@@ -187,7 +189,7 @@ def test_answers_of_the_ledger_wake_every_waiter_of_every_loop(tmp_path: Path) -
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(120)
         assert len(results) == 180
         assert sum(not isinstance(result, BaseException) for result in results) >= 120
         eventually(lambda: sum(1 for _ in guard.store.calls()) >= 120)
