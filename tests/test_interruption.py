@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import linecache
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from fcguard import Guard, MemoryStore, SQLiteStore
 from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import Enter, Move, Open
+from fcguard.waking import LAST_WORD
 from tests.conftest import Hang, Mode, Script, add
 from tests.ledger_reading import eventually, only_call, payloads
 
@@ -177,7 +180,7 @@ class SlowStore(MemoryStore):
 
         def later() -> None:
             self.arrived.set()
-            self.go.wait(20)
+            self.go.wait(60)
             done(answers[0])
 
         threading.Thread(target=later, daemon=True).start()
@@ -212,7 +215,11 @@ def test_cancelling_while_the_ledger_writes_waits_for_its_answer(tmp_path: Path,
 
 
 @pytest.mark.parametrize("slow", [Open, Move, Enter])
-def test_a_scope_that_cancels_at_every_turn_of_the_loop_waits_for_the_ledger(tmp_path: Path, slow: type) -> None:
+def test_a_scope_that_cancels_at_every_turn_of_the_loop_waits_for_the_ledger(
+    tmp_path: Path, slow: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fcguard.waking.LAST_WORD", 60.0)
+    monkeypatch.setattr("fcguard.waking.LAST_WORD_OF_TWO", 60.0)
     script, store = Script("done"), SlowStore(slow)
     with Guard(store=store, evidence_dir=tmp_path) as guard:
         add(guard, Mode("async"), script, effect="read" if slow is Enter else "write")
@@ -259,7 +266,7 @@ def test_a_second_cancellation_does_not_wait_long_for_the_ledger(
             await asyncio.sleep(0.01)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(task, 5)
+                await asyncio.wait_for(task, LAST_WORD - 1.0)
 
         asyncio.run(play())
         store.go.set()
@@ -318,14 +325,25 @@ def test_an_interrupt_inside_a_tool_leaves_evidence(guard: Guard) -> None:
     assert only_call(guard).state is CallState.UNCERTAIN
 
 
+def main_thread_waits_for_the_ledger() -> bool:
+    frame = sys._current_frames()[threading.main_thread().ident or 0]
+    return frame.f_code.co_name == "commit" and "waiting.acquire()" in linecache.getline(
+        frame.f_code.co_filename, frame.f_lineno
+    )
+
+
 @pytest.mark.parametrize("slow", [Open, Move, Enter])
-def test_an_interrupt_while_the_ledger_writes_waits_for_its_answer(tmp_path: Path, slow: type) -> None:
+def test_an_interrupt_while_the_ledger_writes_waits_for_its_answer(
+    tmp_path: Path, slow: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fcguard.runtime.LAST_WORD", 60.0)
     script, store = Script("done"), SlowStore(slow)
     with Guard(store=store, evidence_dir=tmp_path) as guard:
         add(guard, Mode("sync"), script, effect="read" if slow is Enter else "write")
 
         def interrupt() -> None:
-            store.arrived.wait(20)
+            store.arrived.wait(60)
+            eventually(main_thread_waits_for_the_ledger)
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             threading.Timer(0.05, store.go.set).start()
 
