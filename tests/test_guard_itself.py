@@ -142,7 +142,7 @@ def test_steps_of_threads_in_one_task_differ(guard: Guard) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
     assert sorted(steps) == list(range(1, 201))
 
 
@@ -230,7 +230,7 @@ def test_a_late_end_is_told_once_however_many_ask() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         assert heard == [late] * 3
 
 

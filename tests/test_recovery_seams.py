@@ -37,7 +37,7 @@ def approving(*decisions: Any) -> tuple[Any, list[Any]]:
         asked.append(request)
         return answers.pop(0)
 
-    return CallbackApprover(decide, timeout=10), asked
+    return CallbackApprover(decide, timeout=60), asked
 
 
 YES, NO = Decision(True, by="ann"), Decision(False, by="bob", reason="not today")
@@ -395,7 +395,7 @@ def test_a_write_falls_back_only_once_it_is_proved_not_applied(guard: Guard, mod
 
 
 def test_one_guard_runs_confirmations_of_several_threads_apart(guard: Guard) -> None:
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=60)
 
     def confirm(call: Any) -> Any:
         barrier.wait()
@@ -416,7 +416,7 @@ def test_one_guard_runs_confirmations_of_several_threads_apart(guard: Guard) -> 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert {n: result.data for n, result in results.items()} == {0: 0, 1: 1}
     for n, result in results.items():
         (child,) = [call for call in guard.store.calls() if call.identity.parent_id == result.request_id]

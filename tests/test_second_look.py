@@ -84,8 +84,8 @@ def test_a_name_that_is_no_text_is_refused_with_an_envelope(guard: Guard, name: 
 def test_closing_a_guard_ends_its_idle_threads() -> None:
     ended: list[threading.Thread] = []
     guard = Guard(store=MemoryStore())
-    guard.tool(lambda: ended.append(threading.current_thread()), name="read", effect="read", timeout=5.0)
+    guard.tool(lambda: ended.append(threading.current_thread()), name="read", effect="read", timeout=60.0)
     assert guard.call("read").success
     guard.close()
-    ended[0].join(5)
+    ended[0].join(60)
     assert not ended[0].is_alive()

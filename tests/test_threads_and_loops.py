@@ -28,7 +28,7 @@ def narrow(tmp_path: Path) -> Iterator[Guard]:
 @pytest.mark.parametrize("caller", ["call", "acall"])
 def test_an_abandoned_thread_does_not_block_the_next_call(narrow: Guard, caller: str) -> None:
     script = Script(Hang("late"), "fine", "fine")
-    narrow.register(Tool(name="tool", parameters=ANY_OBJECT, fn=script.sync, timeout=1.0, effect="read", retry=1))
+    narrow.register(Tool(name="tool", parameters=ANY_OBJECT, fn=script.sync, timeout=30.0, effect="read", retry=1))
     narrow.register(Tool(name="slow", parameters=ANY_OBJECT, fn=script.sync, timeout=LIMIT, effect="read", retry=1))
 
     def call(name: str) -> Any:
@@ -53,11 +53,11 @@ def test_a_call_that_finds_no_thread_in_time_was_never_started(narrow: Guard, ca
     narrow.register(Tool(name="write", parameters=ANY_OBJECT, fn=waiting.sync, timeout=LIMIT))
     other = threading.Thread(target=lambda: narrow.call("occupy"))
     other.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     with narrow.task("write"):
         result = narrow.call("write", {}) if caller == "call" else asyncio.run(narrow.acall("write", {}))
     busy.release.set()
-    other.join(10)
+    other.join(60)
     assert (result.error_type, result.effect, result.retryable) == ("RESOURCE_EXHAUSTED", "not_applied", True)
     assert "not started" in result.message
     assert waiting.calls == []
@@ -66,30 +66,30 @@ def test_a_call_that_finds_no_thread_in_time_was_never_started(narrow: Guard, ca
 
 
 def test_calls_within_calls_do_not_wait_for_each_others_threads(narrow: Guard) -> None:
-    narrow.tool(lambda: "leaf", name="leaf", effect="read", timeout=5.0)
-    narrow.tool(lambda: narrow.call("leaf").unwrap(), name="middle", effect="read", timeout=5.0)
-    narrow.tool(lambda: narrow.call("middle").unwrap(), name="top", effect="read", timeout=5.0)
+    narrow.tool(lambda: "leaf", name="leaf", effect="read", timeout=30.0)
+    narrow.tool(lambda: narrow.call("leaf").unwrap(), name="middle", effect="read", timeout=30.0)
+    narrow.tool(lambda: narrow.call("middle").unwrap(), name="top", effect="read", timeout=30.0)
     assert narrow.call("top").data == "leaf"
     assert asyncio.run(narrow.acall("top")).data == "leaf"
     assert narrow.call("leaf").data == "leaf"
 
 
 def test_loops_within_threads_within_loops_do_not_wait_for_each_other(narrow: Guard) -> None:
-    narrow.tool(lambda: "leaf", name="leaf", effect="read", timeout=5.0)
+    narrow.tool(lambda: "leaf", name="leaf", effect="read", timeout=30.0)
 
-    @narrow.tool(effect="read", timeout=5.0)
+    @narrow.tool(effect="read", timeout=30.0)
     async def many() -> list[Any]:
         return [one.unwrap() for one in await asyncio.gather(*(narrow.acall("leaf") for _ in range(20)))]
 
-    narrow.tool(lambda: narrow.call("many").unwrap(), name="top", effect="read", timeout=5.0)
+    narrow.tool(lambda: narrow.call("many").unwrap(), name="top", effect="read", timeout=30.0)
     assert narrow.call("top").data == ["leaf"] * 20
     assert asyncio.run(narrow.acall("top")).data == ["leaf"] * 20
 
 
 def test_many_confirmations_at_once_find_threads_for_their_reads(tmp_path: Path) -> None:
     with Guard(store=MemoryStore(), evidence_dir=tmp_path, worker_threads=2) as guard:
-        guard.tool(lambda: True, name="look", effect="read", timeout=5.0)
-        barrier = threading.Barrier(2, timeout=10)
+        guard.tool(lambda: True, name="look", effect="read", timeout=30.0)
+        barrier = threading.Barrier(2, timeout=60)
 
         def confirm(call: Any) -> Any:
             barrier.wait()
@@ -110,15 +110,15 @@ def test_many_confirmations_at_once_find_threads_for_their_reads(tmp_path: Path)
 def test_two_guards_that_call_each_other_do_not_wait_for_ever(tmp_path: Path) -> None:
     first = Guard(store=MemoryStore(), evidence_dir=tmp_path, worker_threads=1)
     second = Guard(store=MemoryStore(), evidence_dir=tmp_path, worker_threads=1)
-    first.tool(lambda: "leaf", name="leaf", effect="read", timeout=5.0)
-    second.tool(lambda: first.call("leaf").unwrap(), name="middle", effect="read", timeout=5.0)
-    first.tool(lambda: second.call("middle").unwrap(), name="top", effect="read", timeout=5.0)
+    first.tool(lambda: "leaf", name="leaf", effect="read", timeout=30.0)
+    second.tool(lambda: first.call("leaf").unwrap(), name="middle", effect="read", timeout=30.0)
+    first.tool(lambda: second.call("middle").unwrap(), name="top", effect="read", timeout=30.0)
     assert first.call("top").data == "leaf"
 
 
 def test_a_machine_without_threads_refuses_before_anything_is_sent(guard: Guard, monkeypatch: Any) -> None:
     script = Script("never")
-    guard.register(Tool(name="tool", parameters=ANY_OBJECT, fn=script.sync, timeout=5.0, retry=1))
+    guard.register(Tool(name="tool", parameters=ANY_OBJECT, fn=script.sync, timeout=30.0, retry=1))
 
     def start(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -152,7 +152,7 @@ def test_a_sync_tool_on_the_loops_own_thread_uses_no_thread_and_no_loop(guard: G
 
 def test_the_loop_keeps_beating_while_a_sync_tool_runs(guard: Guard) -> None:
     release = threading.Event()
-    guard.tool(lambda: release.wait(20), name="slow", effect="read")
+    guard.tool(lambda: release.wait(60), name="slow", effect="read")
 
     async def play() -> tuple[Any, int]:
         call = asyncio.create_task(guard.acall("slow"))
@@ -208,10 +208,10 @@ def test_four_threads_use_one_guard_at_once(tmp_path: Path) -> None:
     start = threading.Barrier(4)
     with Guard(store=SQLiteStore(tmp_path / "ledger.db"), evidence_dir=tmp_path) as guard:
         guard.tool(lambda n: n, name="read", effect="read")
-        guard.tool(lambda n, who: n, name="write", timeout=5.0)
+        guard.tool(lambda n, who: n, name="write", timeout=30.0)
 
         def play(number: int) -> list[Any]:
-            start.wait(10)
+            start.wait(60)
             with guard.task("thread", task_id=f"task-{number}"):
                 calls = [
                     ("read", {"n": n}) if is_read else ("write", {"n": n, "who": number})
@@ -256,7 +256,7 @@ def test_a_guard_used_after_a_fork(tmp_path: Path) -> None:
         import os, sys
         from fcguard import Guard, SQLiteStore
         guard = Guard(store=SQLiteStore({str(tmp_path / "ledger.db")!r}), evidence_dir={str(tmp_path)!r})
-        guard.tool(lambda n: n, name="read", effect="read", timeout=10.0)
+        guard.tool(lambda n: n, name="read", effect="read", timeout=60.0)
         @guard.tool()
         async def write(n: int) -> int:
             return n

@@ -27,7 +27,7 @@ class Outcome:
         self.ended.set()
 
     def wait(self) -> Any:
-        assert self.ended.wait(10)
+        assert self.ended.wait(60)
         if self.error is not None:
             raise self.error
         return self.value
@@ -53,7 +53,7 @@ class Gate:
 
     def __call__(self) -> Any:
         self.entered.set()
-        assert self.open.wait(10)
+        assert self.open.wait(60)
         if isinstance(self.value, BaseException):
             raise self.value
         return self.value
@@ -91,7 +91,7 @@ def test_no_more_threads_than_the_limit() -> None:
     gates = [Gate(n) for n in range(9)]
     jobs = [start(workers, gate)[1] for gate in gates]
     for gate in gates[:3]:
-        assert gate.entered.wait(10)
+        assert gate.entered.wait(60)
     assert not any(gate.entered.is_set() for gate in gates[3:])
     for gate in gates:
         gate.open.set()
@@ -112,7 +112,7 @@ def test_jobs_are_taken_in_order() -> None:
 def test_an_abandoned_thread_is_not_counted_and_its_outcome_comes_late() -> None:
     workers, gate = Workers(1), Gate("late")
     job, outcome = start(workers, gate)
-    assert gate.entered.wait(10)
+    assert gate.entered.wait(60)
     waiting = start(workers, lambda: "next")[1]
     late = job.abandon()
     assert waiting.wait() == "next"
@@ -132,7 +132,7 @@ def test_an_abandoned_thread_is_not_counted_and_its_outcome_comes_late() -> None
 def test_an_abandoned_failure_comes_late_too() -> None:
     workers, gate = Workers(1), Gate(ValueError("late"))
     job, _ = start(workers, gate)
-    assert gate.entered.wait(10)
+    assert gate.entered.wait(60)
     late = job.abandon()
     gate.open.set()
     assert late is not None
@@ -157,7 +157,7 @@ def test_a_job_that_is_dropped_before_it_began_never_begins() -> None:
 def test_a_job_that_has_just_ended_has_its_say(error: BaseException | None) -> None:
     workers = Workers(1)
     job, outcome = start(workers, (lambda: "in time") if error is None else Gate_(error))
-    assert outcome.ended.wait(10)
+    assert outcome.ended.wait(60)
     late = job.abandon()
     assert late is not None
     assert (late.is_running, late.value, late.error) == (False, None if error else "in time", error)
@@ -180,7 +180,7 @@ def test_a_waiting_job_makes_room_for_one_thread_only() -> None:
 
     def parent() -> list[Any]:
         jobs = [start(workers, gate)[1] for gate in gates]
-        assert gates[0].entered.wait(10)
+        assert gates[0].entered.wait(60)
         assert not gates[1].entered.is_set()
         for gate in gates:
             gate.open.set()
@@ -194,7 +194,7 @@ def test_a_job_that_leaves_its_own_job_behind_is_counted_right() -> None:
 
     def parent() -> str:
         job, _ = start(workers, gate)
-        assert gate.entered.wait(10)
+        assert gate.entered.wait(60)
         assert job.abandon() is not None
         return "left"
 
@@ -207,9 +207,9 @@ def test_a_job_that_leaves_its_own_job_behind_is_counted_right() -> None:
 def test_a_job_at_once_does_not_count() -> None:
     workers, gate, busy = Workers(1), Gate("own"), Gate("busy")
     first = start(workers, busy)[1]
-    assert busy.entered.wait(10)
+    assert busy.entered.wait(60)
     own = start(workers, gate, at_once=True)[1]
-    assert gate.entered.wait(10)
+    assert gate.entered.wait(60)
     busy.open.set()
     assert first.wait() == "busy"
     assert run(workers, lambda: "counted") == "counted"
@@ -220,7 +220,7 @@ def test_a_job_at_once_does_not_count() -> None:
 def test_an_idle_thread_ends_after_a_while() -> None:
     workers = Workers(2, idle_seconds=0.01)
     thread = run(workers, threading.current_thread)
-    thread.join(10)
+    thread.join(60)
     assert (thread.is_alive(), workers._live, workers._idle) == (False, 0, 0)
     assert run(workers, lambda: "again") == "again"
 
@@ -243,7 +243,7 @@ def test_without_a_thread_nothing_is_entered(monkeypatch: Any) -> None:
 def test_without_a_second_thread_a_job_waits_for_the_first(monkeypatch: Any) -> None:
     workers, gate = Workers(2), Gate("first")
     first = start(workers, gate)[1]
-    assert gate.entered.wait(10)
+    assert gate.entered.wait(60)
 
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
