@@ -46,6 +46,13 @@ class IO(Protocol):
         """Run a collaborator (rule, confirmation, classifier) and answer what it returns or resolves to."""
         ...
 
+    async def finish(self, work: Callable[[], None]) -> None:
+        """Do work that may wait for another machine, where no event loop waits for it, to its end.
+
+        Cancellation passes, but not before the work has ended (or has not for long: then it ends without its caller).
+        """
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Wait without holding an event loop."""
         ...

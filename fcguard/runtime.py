@@ -151,6 +151,10 @@ class BlockingIO(_Base):
         except asyncio.CancelledError:
             raise CancelledInside from None
 
+    async def finish(self, work: Callable[[], None]) -> None:
+        """Do the work here."""
+        work()
+
     async def sleep(self, seconds: float) -> None:
         """Block this thread."""
         self._clock.sleep(seconds)
@@ -296,6 +300,28 @@ class AsyncioIO(_Base):
             if _is_cancelled():
                 raise
             raise CancelledInside from None
+
+    async def finish(self, work: Callable[[], None]) -> None:
+        """Do the work in a worker thread."""
+        errors: list[BaseException | None] = []
+        waiting: list[Any] = []
+
+        def deliver(_: Any, error: BaseException | None) -> None:
+            errors.append(error)
+            if waiting:
+                self._wakes.put(*waiting)
+
+        try:
+            self._workers.submit(Job(work, copy_context(), deliver))
+        except NoThread:
+            work()
+            return
+        if not errors:
+            if isinstance(sys.exc_info()[1], GeneratorExit):
+                return  # the coroutine is being closed and must not suspend; the thread has the work
+            await answered(errors, waiting)
+        if errors[0] is not None:
+            raise errors[0]
 
     async def sleep(self, seconds: float) -> None:
         """Suspend this task."""

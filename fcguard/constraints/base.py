@@ -15,6 +15,9 @@ class Constraint(Protocol):
     """Decides whether an attempt may be dispatched now.
 
     A plain callable `(call) -> None | Violation` also serves, if it needs no clock and hears nothing afterwards.
+
+    One with a true attribute `is_blocking` may wait for another process in `admit` and `settle`: in async calls both run in a
+    worker thread, so that no event loop waits. What it admits to a caller that was cancelled meanwhile is settled there, too.
     """
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fcguard.constraints.circuit import Circuit, CircuitSnapshot
 from fcguard.constraints.options import check_count, check_rate, check_seconds
-from fcguard.constraints.state import SharedState, new_lock, state_key, wall_clock
+from fcguard.constraints.state import SharedState, is_blocking, new_lock, state_key, wall_clock
 from fcguard.errors import ConfigurationError
 from fcguard.model.attempt import Attempt
 from fcguard.model.call import Call
@@ -83,6 +83,7 @@ class CircuitBreaker:
         "_state",
         "_wall",
         "failure_rate",
+        "is_blocking",
         "minimum_calls",
         "name",
         "open_seconds",
@@ -132,6 +133,7 @@ class CircuitBreaker:
         self.write_probe_seconds = check_seconds(name, "write_probe_seconds", wait)
         self._key, self._is_failure = key, is_failure
         self._state, self._wall = state, wall
+        self.is_blocking = is_blocking(state)
         self._lock = new_lock()
         self._only = Circuit()
         self._circuits: dict[Hashable, Circuit] = {}

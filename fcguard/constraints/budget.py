@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from fcguard.constraints.options import check_count
-from fcguard.constraints.state import SharedState, new_lock, state_key, wall_clock
+from fcguard.constraints.state import SharedState, is_blocking, new_lock, state_key, wall_clock
 from fcguard.model.attempt import Attempt
 from fcguard.model.call import Call
 from fcguard.model.context import Budget
@@ -19,12 +19,13 @@ __all__ = ["AttemptBudget", "CallBudget", "TaskBudget", "task_budget"]
 class _TaskLimit:
     """Counts something in each task, up to a limit."""
 
-    __slots__ = ("_lock", "_state", "limit", "name")
+    __slots__ = ("_lock", "_state", "is_blocking", "limit", "name")
     _unit: ClassVar[str]
 
     def __init__(self, limit: int, *, name: str, state: SharedState | None = None) -> None:
         self.limit, self.name = check_count(name, "limit", limit, 0), name
         self._lock, self._state = new_lock(), state
+        self.is_blocking = is_blocking(state)
 
     def _take(self, call: Call, outside: int) -> Violation | None:
         """Count one more, or refuse; outside a task, so many were counted before."""
@@ -127,7 +128,7 @@ class TaskBudget:
         wall: wall clock in seconds, used with a state that other processes share.
     """
 
-    __slots__ = ("_lock", "_state", "_wall", "name")
+    __slots__ = ("_lock", "_state", "_wall", "is_blocking", "name")
 
     def __init__(
         self,
@@ -137,6 +138,7 @@ class TaskBudget:
         wall: Callable[[], float] = wall_clock,
     ) -> None:
         self.name, self._state, self._wall = name, state, wall
+        self.is_blocking = is_blocking(state)
         self._lock = new_lock()
 
     def admit(self, call: Call, now: float) -> Violation | None:

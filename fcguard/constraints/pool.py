@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from fcguard.constraints.leases import Leases
 from fcguard.constraints.options import check_count, check_seconds
-from fcguard.constraints.state import MemoryState, SharedState, state_key, wall_clock
+from fcguard.constraints.state import MemoryState, SharedState, is_blocking, state_key, wall_clock
 from fcguard.errors import ConfigurationError, UsageError
 from fcguard.model.attempt import Attempt
 from fcguard.model.call import Call
@@ -44,6 +44,7 @@ class Concurrency:
         self.name, self.limit, self._key = name, check_count(name, "limit", limit), key
         self._places = tuple(map(str, range(limit)))
         self._leases = Leases(state or MemoryState(), check_seconds(name, "lease_seconds", lease_seconds), wall)
+        self.is_blocking = is_blocking(state)
 
     def admit(self, call: Call, now: float) -> Violation | None:
         """Take a place, or refuse."""
@@ -113,6 +114,7 @@ class ResourcePool:
             self._members[pool] = tuple(names)
         self._is_mapping = isinstance(members, Mapping)
         self._leases = Leases(state or MemoryState(), check_seconds(name, "lease_seconds", lease_seconds), wall)
+        self.is_blocking = is_blocking(state)
 
     def admit(self, call: Call, now: float) -> Violation | None:
         """Lease a member, or refuse."""

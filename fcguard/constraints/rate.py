@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from fcguard.constraints.options import check_count, check_seconds
-from fcguard.constraints.state import MemoryState, SharedState, state_key, wall_clock
+from fcguard.constraints.state import MemoryState, SharedState, is_blocking, state_key, wall_clock
 from fcguard.errors import ConfigurationError
 from fcguard.model.attempt import Attempt
 from fcguard.model.call import Call
@@ -45,6 +45,7 @@ class RateLimit:
         self.limit, self.seconds = check_count(name, "limit", limit), check_seconds(name, "seconds", seconds)
         self._key, self._wall = key, wall
         self._state: SharedState = MemoryState() if state is None else state
+        self.is_blocking = is_blocking(state)
         self._taken: dict[str, tuple[str, float]] = {}
 
     def admit(self, call: Call, now: float) -> Violation | None:
@@ -117,6 +118,7 @@ class RetryTokenBucket:
         self.name, self.capacity, self.retry_cost, self.refund = name, float(capacity), float(retry_cost), float(refund)
         self._key = key
         self._state: SharedState = MemoryState() if state is None else state
+        self.is_blocking = is_blocking(state)
 
     def admit(self, call: Call, now: float) -> Violation | None:
         """Admit a first attempt; take tokens for a retry, or refuse it."""

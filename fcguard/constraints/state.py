@@ -19,6 +19,7 @@ __all__ = [
     "SharedState",
     "change_text",
     "held",
+    "is_blocking",
     "new_lock",
     "state_key",
     "wall_clock",
@@ -65,6 +66,11 @@ class SharedState(Protocol):
             The answer of `change`.
         """
         ...
+
+
+def is_blocking(state: SharedState | None) -> bool:
+    """Answer whether a change of the state may take long, because other processes share it; None: it is in this process."""
+    return state is not None and state.is_shared
 
 
 class MemoryState:

@@ -36,6 +36,10 @@ class LedgerTime:
         """Run a collaborator."""
         return await self.io.call(fn, *args)
 
+    async def finish(self, work: Callable[[], None]) -> None:
+        """Do work to its end."""
+        await self.io.finish(work)
+
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         await self.io.sleep(seconds)

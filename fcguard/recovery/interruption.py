@@ -12,12 +12,14 @@ def interrupted(call: Call, error: BaseException) -> None:
     """Set the failure of a call that did not reach its end.
 
     A write that was dispatched and not judged is uncertain; so is one whose earlier attempt was left unknown, or was just found to
-    be applied, and one that was handed to a fallback.
+    be applied, and one that was handed to a fallback. A call whose attempt was judged a success keeps it.
     """
     word = type(error).__name__
-    call.was_interrupted = True
     is_ours = isinstance(error, Exception)
     attempt = call.attempts[-1] if call.attempts else None
+    if attempt is not None and attempt.failure is None and call.basis == "returned":
+        return
+    call.was_interrupted = True
     is_write = call.tool is not None and not call.tool.is_read
     if attempt is not None and attempt.failure is None:
         attempt.error_type = ErrorType.STATE_FAILED if is_ours else ErrorType.CANCELLED

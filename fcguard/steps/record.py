@@ -39,7 +39,15 @@ async def record_evidence(call: Call, config: Config, io: IO) -> None:
 
 async def _record(call: Call, config: Config, io: IO) -> None:
     if call.admitted or (call.attempts and call.attempts[-1].failure is None and call.failure is not None):
-        _finish_interrupted(call, config, io)
+        try:
+            await _finish_interrupted(call, config, io)
+        finally:  # also if the caller is cancelled once more
+            await _write(call, config, io)
+    else:
+        await _write(call, config, io)
+
+
+async def _write(call: Call, config: Config, io: IO) -> None:
     if call.context is UNFILLED:  # interrupted before the first step
         call.context = OUTSIDE
     if config.logs is not None:
@@ -98,13 +106,15 @@ class _Record:
         return record
 
 
-def _finish_interrupted(call: Call, config: Config, io: IO) -> None:
+async def _finish_interrupted(call: Call, config: Config, io: IO) -> None:
     """Close what an interruption left open, so that constraints and spans hear of the attempt exactly once."""
     attempt = call.attempts[-1] if call.attempts and call.attempts[-1].failure is None else None
-    release(call, attempt, io.monotonic())
+    rest = release(call, attempt, io)
     if attempt is not None and call.failure is not None:
         attempt.failure = call.failure
         config.observer.attempt_ended(call, attempt)
+    if rest is not None:
+        await rest
 
 
 _OWN_WORDS: Final = frozenset({"normalize", "schema"})
@@ -220,4 +230,6 @@ def _effect(call: Call, failure: Failure) -> EffectState:
     states = {attempt.effect for attempt in call.attempts}
     if "unknown" in states or failure.effect == "unknown":
         return "unknown"
+    if failure.effect == "applied":  # by an earlier call, of which only the key is left
+        return "applied"
     return "not_applied" if "not_applied" in states else "none"

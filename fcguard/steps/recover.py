@@ -33,7 +33,9 @@ async def recover_call(call: Call, config: Config, io: IO) -> bool:
     """
     halt, call.halt = call.halt, None
     if halt is not None:
-        release(call, None, io.monotonic())
+        rest = release(call, None, io)
+        if rest is not None:
+            await rest
         if halt.failure is None:  # the ledger held the answer
             call.failure = None
             return False
@@ -44,12 +46,16 @@ async def recover_call(call: Call, config: Config, io: IO) -> bool:
         failure = halt.failure
     else:
         attempt = call.attempts[-1]
-        if call.admitted:
-            release(call, attempt, io.monotonic())
-        if not attempt.is_restored:
-            config.observer.attempt_ended(call, attempt)
-        if attempt.failure is None:
+        if attempt.failure is None:  # first, so that who is cancelled from here on has done it all the same
             call.failure, call.effect, call.basis = None, attempt.effect, "returned"
+        try:
+            rest = release(call, attempt, io) if call.admitted else None
+            if rest is not None:
+                await rest
+        finally:
+            if not attempt.is_restored:
+                config.observer.attempt_ended(call, attempt)
+        if attempt.failure is None:
             return False
         failure = _judged_with_the_earlier(call, attempt, attempt.failure)
         if failure.effect == "unknown" and not attempt.is_restored:
