@@ -33,7 +33,7 @@ class CuttingProxy:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import socket
 import struct
 import threading
@@ -63,7 +65,7 @@ class Service:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
 
 
 def read_request(service: Service, connection: socket.socket) -> bytes:
@@ -134,7 +136,10 @@ def full_backlog() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
+@functools.cache
 def closed_port() -> int:
-    """A port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A port on which nobody listens, and nobody will: it is kept bound."""
+    kept = socket.socket()
+    kept.bind(("127.0.0.1", 0))
+    atexit.register(kept.close)
+    return int(kept.getsockname()[1])

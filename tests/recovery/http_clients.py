@@ -19,7 +19,8 @@ import requests.adapters
 import tenacity
 import urllib3
 
-TIMEOUT = 0.5
+TIMEOUT = 30.0
+"""Seconds, read at each use: a test in which it runs out sets it to a few tenths."""
 BODY = b'{"order_id": "A1"}'
 JSON = {"Content-Type": "application/json"}
 

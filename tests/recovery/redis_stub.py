@@ -27,7 +27,7 @@ class RedisStub:
         self.stop.set()
         self.stop_listening()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
 
     def stop_listening(self) -> None:
         with contextlib.suppress(OSError):

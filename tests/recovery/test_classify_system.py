@@ -144,7 +144,7 @@ def test_a_lost_connection_before_a_refused_one_withdraws_the_proof():
     with serving(script) as service:
 
         def tool():
-            connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=2)
+            connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
             try:
                 connection.request("POST", "/orders", b"{}")
                 connection.getresponse()
@@ -175,7 +175,7 @@ def certificate(tmp_path_factory):
 
 
 def over_tls(port):
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as plain:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as plain:
         ssl.create_default_context().wrap_socket(plain, server_hostname="orders.test")
 
 

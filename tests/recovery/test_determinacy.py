@@ -12,6 +12,7 @@ import pytest
 
 from fcguard.recovery.classify import classify_exception, classify_signal
 from fcguard.results import shape
+from tests.recovery import http_clients
 from tests.recovery.fault_server import Service, closed_port, full_backlog, read_request, reset, respond, serving
 from tests.recovery.http_clients import CLIENTS, RETRYING, with_httpx, with_requests
 
@@ -68,7 +69,7 @@ def hang_up(service, connection):
 
 
 def stall(service, connection):
-    service.stop.wait(20)
+    service.stop.wait(60)
     return False
 
 
@@ -127,10 +128,18 @@ def redirect_to_nobody(service, connection, number):
     return respond(connection, 303, b"", f"Location: http://127.0.0.1:{closed_port()}/orders/1")
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """Let the clients give up soon."""
+    monkeypatch.setattr(http_clients, "TIMEOUT", 0.5)
+
+
 @pytest.mark.parametrize("name", CLIENTS)
 @pytest.mark.parametrize("fault", SERVER_FAULTS)
-def test_after_the_request_was_read(name, fault):
+def test_after_the_request_was_read(name, fault, request):
     script, expected = SERVER_FAULTS[fault]
+    if "stalls" in fault:
+        request.getfixturevalue("impatient")
     if script is None:
         if name in NOT_FOLLOWED:
             pytest.skip("does not follow redirects")
@@ -150,12 +159,14 @@ def test_nobody_listens(name):
     check(name, "nobody listens", found, 0, "not_sent")
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("name", CLIENTS)
 def test_no_such_host(name):
     found = outcome(CLIENTS[name], [("POST", "http://nobody.invalid:9/orders")])
     check(name, "no such host", found, 0, "not_sent")
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("name", CLIENTS)
 def test_the_connection_is_not_made_in_time(name):
     with full_backlog() as port:

@@ -22,14 +22,14 @@ def table():
     yield from printed_table()
 
 
-def with_redis(port, retries=0, **options):
+def with_redis(port, retries=0, timeout=30.0, **options):
     retry = redis.retry.Retry(redis.backoff.NoBackoff(), retries)
     with contextlib.closing(
         redis.Redis(
             host="127.0.0.1",
             port=port,
-            socket_timeout=0.3,
-            socket_connect_timeout=0.3,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
             retry=retry,
             protocol=2,
             **options,
@@ -50,7 +50,7 @@ def answer_redis(line, *, applies):
 
 def stall_redis(stub, connection):
     stub.applied += 1
-    stub.stop.wait(20)
+    stub.stop.wait(60)
     return False
 
 
@@ -77,7 +77,7 @@ REDIS_FAULTS = {
 def test_redis_fails(fault):
     script, retries, expected = REDIS_FAULTS[fault]
     with RedisStub(script) as stub:
-        error = raised_by(lambda: with_redis(stub.port, retries))
+        error = raised_by(lambda: with_redis(stub.port, retries, 0.3 if "stalls" in fault else 30.0))
         applied = stub.applied
     check("redis", fault, error, applied, expected)
 
@@ -87,7 +87,7 @@ def test_redis_cannot_be_reached(retries):
     error = raised_by(lambda: with_redis(closed_port(), retries))
     check("redis", f"nobody listens, {retries} retries", error, 0, ("CONNECTION_FAILED", "not_sent"))
     with full_backlog() as port:
-        error = raised_by(lambda: with_redis(port, retries))
+        error = raised_by(lambda: with_redis(port, retries, 0.3))
     check("redis", f"connect timeout, {retries} retries", error, 0, ("TIMEOUT", "not_sent"))
 
 

@@ -252,7 +252,7 @@ def postgres_count(uri):
 
 
 def with_psycopg(uri, *statements):
-    with contextlib.closing(psycopg.connect(uri, connect_timeout=2)) as connection, connection:
+    with contextlib.closing(psycopg.connect(uri)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
 
@@ -260,7 +260,7 @@ def with_psycopg(uri, *statements):
 def with_sqlalchemy(uri, *statements):
     engine = sqlalchemy.create_engine(
         "postgresql+psycopg://",
-        creator=lambda: psycopg.connect(uri, connect_timeout=2),
+        creator=lambda: psycopg.connect(uri),
         poolclass=sqlalchemy.pool.NullPool,
     )
     with engine.begin() as connection:
@@ -355,7 +355,7 @@ def test_postgres_cannot_be_reached(orders, name):
         name, "nobody listens", raised_by(lambda: DRIVERS[name](nobody, INSERT)), 0, ("CONNECTION_FAILED", "not_sent")
     )
     with full_backlog() as port:
-        late = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable&gssencmode=disable"
+        late = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable&gssencmode=disable&connect_timeout=2"
         check(name, "connect timeout", raised_by(lambda: DRIVERS[name](late, INSERT)), 0, ("TIMEOUT", "not_sent"))
     missing = orders.replace("/postgres?", "/nothing?")
     check(
