@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any, Final, LiteralString, TypeAlias, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, Final, LiteralString, TypeAlias, TypeVar
 from fcguard.constraints.options import check_seconds
 from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, held, new_lock
 from fcguard.errors import ConfigurationError, MissingExtraError, StoreClosed, StoreUnavailable
+from fcguard.jitter import pause_between
 from fcguard.postgres_connection import connect, is_server_url
 from fcguard.postgres_tables import STATE_TABLE
 
@@ -99,7 +99,7 @@ class PostgresState:
             if done:
                 return answer
             pause = min(pause + 0.0005, _LONGEST_PAUSE)
-            sleep(random.uniform(0, pause))  # noqa: S311 - so that those who are in each other's way part
+            sleep(pause_between(0, pause))  # so that those who are in each other's way part
         raise StoreUnavailable(f"state in PostgreSQL: {key!r} is changed by too many at once")
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from fcguard.jitter import pause_between
 from fcguard.model.call import Call
 from fcguard.model.failure import Effect
 from fcguard.model.tool import Retry, Tool
@@ -57,9 +58,10 @@ def next_pause(call: Call, policy: Retry, now: float, retry_after: float | None)
 
 @cache
 def _default_wait() -> Callable[[Any], float]:
-    from tenacity import wait_exponential, wait_random
+    from tenacity import wait_exponential
 
-    return wait_exponential(multiplier=0.2, max=5.0) + wait_random(0, 0.2)
+    growing = wait_exponential(multiplier=0.2, max=5.0)
+    return lambda state: growing(state) + pause_between(0.0, 0.2)
 
 
 def _state(call: Call, now: float) -> RetryCallState:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 from typing import Final
+
+from fcguard.jitter import pause_between
 
 __all__ = ["Patience"]
 
@@ -61,7 +62,7 @@ class Patience:
             if self._short_until is None or now >= self._short_until:
                 self._short_until = now + self.seconds
             return False
-        self._sleep(random.uniform(0.0002, longest))  # noqa: S311 - jitter
+        self._sleep(pause_between(0.0002, longest))
         return True
 
     def succeeded(self) -> None:
