@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 from weakref import WeakKeyDictionary, WeakSet
 
+from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, Histogram, MeterProvider, Observation
 
 from fcguard.telemetry import semconv as names
@@ -95,7 +96,9 @@ class Instruments:
         meter.create_observable_gauge(gauge.name, [self._unresolved], gauge.unit, gauge.description)
         self._series: dict[tuple[str | None, ...], Attributes] = {}
 
-    def record_duration(self, seconds: float, tool: str, error: str | None, agent: str | None) -> None:
+    def record_duration(
+        self, seconds: float, tool: str, error: str | None, agent: str | None, context: Context | None = None
+    ) -> None:
         """Add a call to the histogram of durations.
 
         Args:
@@ -103,6 +106,7 @@ class Instruments:
             tool: registered name, or `_unknown`.
             error: error type; None if the call did not end in an error.
             agent: name of the agent, if the task has one.
+            context: the current context, which says what trace the point belongs to; None: it is looked up.
         """
         key = (tool, error, agent)
         found = self._series.get(key)
@@ -112,7 +116,7 @@ class Instruments:
                 self._series[key] = found
             else:
                 found = self._series.setdefault((names.OTHER, error), self._attributes(names.OTHER, error, None))
-        self.duration.record(seconds, found)
+        self.duration.record(seconds, found, context)
 
     @staticmethod
     def _attributes(tool: str, error: str | None, agent: str | None) -> Attributes:

@@ -24,7 +24,6 @@ from fcguard.telemetry.spans import (
     STAGE_FAILED,
     STATUS,
     Facts,
-    OpenSpan,
     RootSpan,
     add_result,
     call_attributes,
@@ -175,8 +174,9 @@ class OtelObserver:
 
     def call_ended(self, call: Call) -> None:
         """Write down how the call ended, and close its span."""
-        held, found = call.observed, self._global_meters
-        if held.__class__ is not RootSpan and self._instruments is None and (found is None or found.look() is None):
+        held, instruments, found = call.observed, self._instruments, self._global_meters
+        can_measure = instruments is not None or (found is not None and found.look() is not None)
+        if held.__class__ is not RootSpan and not can_measure:
             if held is not None:  # nobody wants to know how it ended
                 call.observed = None
                 try:  # `leave` in line
@@ -184,21 +184,22 @@ class OtelObserver:
                 except Exception:
                     leave(held)
             return
-        root = held if held.__class__ is RootSpan else None
+        root: RootSpan | None = held if held.__class__ is RootSpan else None
         try:
-            instruments = self._meters()
+            if instruments is None and can_measure:
+                instruments = self._meters()
             result = None if call.result is UNFILLED else call.result
             outcome: Outcome = "failed" if result is None else outcome_of(result)
             error = code_of(None if result is None else result.error_type) if outcome in ERRORS else None
-            facts = self._facts_of(call.tool)
+            facts = root.facts if root is not None and root.facts.tool is call.tool else self._facts_of(call.tool)
             if instruments is not None and result is not None:
                 _count(instruments, facts, call, result, outcome)
                 # The host measures its own span; a call that is taken up later lasted until then, whatever its tool took.
                 if not call.is_resumed and (root is None or root.token is not None):
                     agent = None if call.context is UNFILLED else call.context.agent
-                    instruments.record_duration(result.duration_ms / 1000, facts.name, error, agent)
+                    instruments.record_duration(result.duration_ms / 1000, facts.name, error, agent, current())
             if root is not None:
-                self._describe(root, call, result, outcome, error)
+                self._describe(root, facts, call, result, outcome, error)
         except Exception as fault:
             self._swallow(fault)
         finally:
@@ -212,15 +213,13 @@ class OtelObserver:
         if type(root) is not RootSpan or self._detail == "call":
             return
         try:
-            facts = self._facts_of(call.tool)
+            facts = root.facts if root.facts.tool is call.tool else self._facts_of(call.tool)
             attributes: dict[str, Any] = {names.ATTEMPT_NUMBER: attempt.number, names.ATTEMPT_EFFECT: facts.expected}
             if attempt.delay:
                 attributes[names.ATTEMPT_DELAY] = float(attempt.delay)
             if attempt.timeout is not None:
                 attributes[names.ATTEMPT_TIMEOUT] = float(attempt.timeout)
-            span = root.tracer.start_span(facts.attempt_name, attributes=attributes)
-            child = attempt.observed = OpenSpan(span, (names.ATTEMPT_EFFECT, "unknown"))
-            root.children.append(child)
+            attempt.observed = root.open_child(facts.attempt_name, attributes, (names.ATTEMPT_EFFECT, "unknown"))
         except Exception as error:
             self._swallow(error)
 
@@ -231,7 +230,8 @@ class OtelObserver:
         if child is None or type(root) is not RootSpan:
             return
         try:
-            if attempt.effect != self._facts_of(call.tool).expected:  # what is as expected stands there already
+            facts = root.facts if root.facts.tool is call.tool else self._facts_of(call.tool)
+            if attempt.effect != facts.expected:  # what is as expected stands there already
                 child.span.set_attribute(names.ATTEMPT_EFFECT, str(attempt.effect))
             if attempt.error_type is not None and attempt.error_type != "CANCELLED":
                 child.span.set_attribute(names.ERROR_TYPE, code_of(attempt.error_type))
@@ -246,8 +246,8 @@ class OtelObserver:
         if type(root) is not RootSpan or self._detail == "call":
             return
         try:
-            span = root.tracer.start_span(names.RECOVER_SPAN, attributes={names.RECOVERY_ACTION: _word(action)})
-            root.children.append(OpenSpan(span, (names.RECOVERY_OUTCOME, "interrupted")))
+            attributes = {names.RECOVERY_ACTION: _word(action)}
+            root.open_child(names.RECOVER_SPAN, attributes, (names.RECOVERY_OUTCOME, "interrupted"))
         except Exception as error:
             self._swallow(error)
 
@@ -303,12 +303,13 @@ class OtelObserver:
     def _describe(
         self,
         root: RootSpan,
+        facts: Facts,
         call: Call,
         result: ToolResult[Any] | None,
         outcome: Outcome,
         error: str | None,
     ) -> None:
-        span, facts = root.span, self._facts_of(call.tool)
+        span = root.span
         attributes: dict[str, Any] = {names.OUTCOME: outcome, names.ATTEMPTS: _attempts_of(call, result)}
         if root.token is not None:
             attributes |= call_attributes(call)

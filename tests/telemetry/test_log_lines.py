@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -208,6 +209,28 @@ def test_logger_that_does_not_propagate_is_heard_by_its_own_handlers_alone(
         driver.refuse(Failure.of(ErrorType.PARAM_INVALID, "", "schema"))
     finally:
         LOGGER.propagate = True
+    assert of_fcguard(caplog) == []
+
+
+def test_line_says_which_module_wrote_it_and_is_not_interpolated(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "fcguard")
+    call = driver.start()
+    driver.end(call, envelope(task_id="50%s"), TaskContext(task_id="50%s"))
+    (record,) = of_fcguard(caplog)
+    assert (record.module, record.funcName) == ("log", "_write")
+    assert "_write" in Path(record.pathname).read_text().splitlines()[record.lineno - 1]
+    assert " task_id=50%s " in record.getMessage()
+    assert record.fcguard["task_id"] == "50%s"
+
+
+def test_disabled_logger_writes_nothing(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
+    LOGGER.disabled = True
+    try:
+        driver.end(driver.start())
+    finally:
+        LOGGER.disabled = False
     assert of_fcguard(caplog) == []
 
 
