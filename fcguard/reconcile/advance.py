@@ -12,7 +12,7 @@ from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.pipeline import govern
 from fcguard.reconcile.history import History
 from fcguard.reconcile.ledger_time import ledger_time
-from fcguard.reconcile.parked import When, look_again
+from fcguard.reconcile.parked import Looks, When, look_again
 from fcguard.reconcile.record import Unreadable, read_record
 from fcguard.reconcile.report import Recovered, Recovery
 from fcguard.reconcile.restore import restore_call
@@ -35,6 +35,7 @@ class _Pass:
     store: RecoverableStore
     parked: When
     drained: Drained
+    looks: Looks
     busy: int = 0
     rows: dict[str, Recovered] = field(default_factory=dict)
 
@@ -55,7 +56,13 @@ class _Pass:
 
 
 async def recover_calls(
-    config: Config, io: IO, *, wait: float = 30.0, assume_dead_after: float | None = None, parked: When = "late"
+    config: Config,
+    io: IO,
+    *,
+    wait: float = 30.0,
+    assume_dead_after: float | None = None,
+    parked: When = "late",
+    looks: Looks | None = None,
 ) -> Recovery:
     """Look whether the ledger is whole, drain the spool, then advance every open call that nobody works on.
 
@@ -67,6 +74,7 @@ async def recover_calls(
         assume_dead_after: seconds of silence after which an owner on another host counts as dead; None: never, its calls are
             confirmed and, if they are not found, parked. A number accepts the risk that it sends after all.
         parked: which parked calls to look at again; see `look_again`.
+        looks: what an earlier recovery learnt of parked calls; None: nothing.
 
     Raises:
         StoreError: the ledger cannot be read or written, or is damaged.
@@ -74,7 +82,7 @@ async def recover_calls(
     """
     store = recoverable(config.store)
     await io.call(_examine, store)
-    found = _Pass(store, parked, await io.call(store.drain))
+    found = _Pass(store, parked, await io.call(store.drain), Looks() if looks is None else looks)
     until = io.monotonic() + wait
     while True:
         await io.call(store.heartbeat)  # so that nothing that this very process works on looks left behind
@@ -83,8 +91,10 @@ async def recover_calls(
         rows = await io.call(_all_open, store)
         for row in rows:
             await _look(row, found, witness, config, io)
-        for request_id in found.rows.keys() - {row.identity.request_id for row in rows}:
+        ids = {row.identity.request_id for row in rows}
+        for request_id in found.rows.keys() - ids:
             found.lose(request_id)
+        found.looks.forget(ids)
         due = found.next_due()
         if due is None:
             return found.report()
@@ -98,7 +108,7 @@ async def _look(row: StoredCall, found: _Pass, witness: Witness, config: Config,
     request_id, now = row.identity.request_id, io.now()
     if row.state is CallState.PARKED:
         if request_id not in found.rows:
-            found.rows[request_id] = await look_again(row, witness, config, io, found.parked)
+            found.rows[request_id] = await look_again(row, witness, config, io, found.parked, found.looks)
         return
     if row.state is CallState.PREPARED and not row.attempt and row.next_at is None:
         found.rows.setdefault(request_id, row_of(row, witness, "waits", reason_of(row)))
@@ -110,8 +120,21 @@ async def _look(row: StoredCall, found: _Pass, witness: Witness, config: Config,
             found.busy += 1
         return
     advanced = (await advance_call(row, witness, config, io)).row
+    if advanced.did == "parked":
+        advanced = await _late_meanwhile(advanced, found.store, witness, config, io)
     before = found.rows.get(request_id)  # put off by this very recovery: what counts is how it was found at first
     found.rows[request_id] = advanced if before is None else replace(advanced, found=before.found, owner=before.owner)
+
+
+async def _late_meanwhile(
+    parked: Recovered, store: RecoverableStore, witness: Witness, config: Config, io: IO
+) -> Recovered:
+    """Close a call whose success an earlier owner noted after its record was read, and before it was parked: nothing later tells."""
+    row = await io.call(store.get, parked.request_id)
+    if row is None or row.state is not CallState.PARKED:
+        return parked
+    again = await look_again(row, witness, config, io, "late")
+    return parked if again.did == "waits" else replace(again, found=parked.found, owner=parked.owner)
 
 
 def _examine(store: RecoverableStore) -> None:

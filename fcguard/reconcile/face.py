@@ -15,7 +15,7 @@ from fcguard.io import IO
 from fcguard.model.result import ToolResult
 from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.reconcile.advance import advance_call, recover_calls, witness_of
-from fcguard.reconcile.parked import When
+from fcguard.reconcile.parked import Looks, When
 from fcguard.reconcile.report import Recovery
 from fcguard.reconcile.resolve import envelope_of, find_call, resolve_call
 from fcguard.reconcile.takeover import recoverable
@@ -76,9 +76,13 @@ class Recovering:
         """Take up what earlier processes left open, from async code; see `recover`."""
         return await self._recovery(self._aio, wait, assume_dead_after, "now" if parked else "late")
 
-    async def _recovery(self, io: IO, wait: float, assume_dead_after: float | None, parked: When) -> Recovery:
+    async def _recovery(
+        self, io: IO, wait: float, assume_dead_after: float | None, parked: When, looks: Looks | None = None
+    ) -> Recovery:
         self._config.tools.settle_all()
-        return await recover_calls(self._config, io, wait=wait, assume_dead_after=assume_dead_after, parked=parked)
+        return await recover_calls(
+            self._config, io, wait=wait, assume_dead_after=assume_dead_after, parked=parked, looks=looks
+        )
 
     def advance(self, request_id: str) -> ToolResult[Any]:
         """Go on with one call as far as it can go now. Re-entrant: whoever drives it may call this again and again.
@@ -142,9 +146,9 @@ class Recovering:
                 registered.
         """
         self._config.tools.settle_all()
-        return Reconciler(
-            lambda: drive(self._recovery(self._io, wait, assume_dead_after, "due" if parked else "late")), interval
-        )
+        when: When = "due" if parked else "late"
+        looks = Looks()
+        return Reconciler(lambda: drive(self._recovery(self._io, wait, assume_dead_after, when, looks)), interval)
 
 
 async def _advance(config: Config, io: IO, request_id: str) -> ToolResult[Any]:

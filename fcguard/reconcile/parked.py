@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
 from fcguard.config import Config, Prepared
@@ -19,7 +20,7 @@ from fcguard.steps.confirming import take_applied
 from fcguard.steps.record import record_evidence
 from fcguard.stores.base import Event, Note, StoredCall
 
-__all__ = ["When", "look_again", "next_look"]
+__all__ = ["Looks", "When", "look_again", "next_look"]
 
 When = Literal["late", "due", "now"]
 """Which parked calls are asked about again: late: none, only a success that the ledger holds already counts · due: those whose
@@ -39,7 +40,61 @@ def next_look(parked_at: float, looks: int) -> float:
     return parked_at + float(min(_FIRST_LOOK * 2 ** min(looks, 20), _LONGEST_PAUSE))
 
 
-async def look_again(row: StoredCall, witness: Witness, config: Config, io: IO, when: When) -> Recovered:
+class Looks:
+    """What is known of parked calls without reading their events again: how far they were read, and when they are due.
+
+    A parked call costs its events once, and again when something was noted on it or its next look is due; in between it costs its
+    row. Keep one over the rounds of a background recovery.
+    """
+
+    __slots__ = ("_read",)
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[int, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+    def have_nothing(self, row: StoredCall, when: When, now: float) -> bool:
+        """Answer whether nothing can be done about a parked call, by its row alone.
+
+        Args:
+            row: the call.
+            when: whether to ask the tool's `confirm`.
+            now: wall clock in seconds, of the ledger if it has one.
+        """
+        if row.last_seq is None or when == "now":
+            return False
+        read, due_at = self._read.get(row.identity.request_id, (row.result_seq, next_look(row.updated_at, 0)))
+        return row.last_seq == read and (when == "late" or now < due_at)
+
+    def keep(self, row: StoredCall, looks: Sequence[float]) -> None:
+        """Keep that the events of a call were read, up to the last one that its row told of.
+
+        Args:
+            row: the call.
+            looks: wall clock of each look at it since it was parked.
+        """
+        if row.last_seq is not None:
+            self._read[row.identity.request_id] = row.last_seq, next_look(*_since(row, looks))
+
+    def forget(self, others_than: Collection[str]) -> None:
+        """Let go of calls that are not parked any more.
+
+        Args:
+            others_than: ids of those that are.
+        """
+        for request_id in self._read.keys() - set(others_than):
+            del self._read[request_id]
+
+
+def _since(row: StoredCall, looks: Sequence[float]) -> tuple[float, int]:
+    return (looks[-1] if looks else row.updated_at), len(looks)
+
+
+async def look_again(
+    row: StoredCall, witness: Witness, config: Config, io: IO, when: When, looks: Looks | None = None
+) -> Recovered:
     """Look at a parked call once more, and close it if its effect is there.
 
     Nothing is ever sent, whatever licence the tool has, and "not applied" closes nothing: a person may be acting on the call. It
@@ -52,6 +107,7 @@ async def look_again(row: StoredCall, witness: Witness, config: Config, io: IO, 
         config: tools and collaborators of the guard.
         io: the colour to do it in.
         when: whether to ask the tool's `confirm`.
+        looks: what is known already; None: nothing.
 
     Raises:
         StoreError: the ledger cannot be read or written.
@@ -60,6 +116,8 @@ async def look_again(row: StoredCall, witness: Witness, config: Config, io: IO, 
     prepared = config.tools.get(row.identity.tool)
     if prepared is None or why_unknown(prepared, row) is not None or not row.attempt:
         return waits
+    if looks is not None and looks.have_nothing(row, when, io.now()):
+        return waits
     try:
         history = await read_record(row, witness, config.store, io)
         call = _restored(row, history, prepared, io)
@@ -67,6 +125,8 @@ async def look_again(row: StoredCall, witness: Witness, config: Config, io: IO, 
         return row_of(row, witness, error.did, str(error))
     except (KeyError, TypeError, ValueError):
         return waits
+    if looks is not None:
+        looks.keep(row, history.looks)
     answer: Confirmation | None = _late_success(history)
     if answer is not None:
         call.basis = "late"
@@ -93,8 +153,7 @@ def _late_success(history: History) -> Applied | None:
 def _is_to_be_asked(row: StoredCall, history: History, prepared: Prepared, when: When, now: float) -> bool:
     if prepared.tool.confirm is None or when == "late":
         return False
-    looks = history.looks
-    return when == "now" or now >= next_look(looks[-1] if looks else row.updated_at, len(looks))
+    return when == "now" or now >= next_look(*_since(row, history.looks))
 
 
 async def _ask(call: Call, witness: Witness, config: Config, io: IO) -> Confirmation:

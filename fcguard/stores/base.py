@@ -323,6 +323,9 @@ class StoredCall:
 
     Attributes:
         listed: what it is found by; None where that is not kept apart from the call itself.
+        last_seq: number of its last event in the chain; None: the ledger does not tell.
+        result_seq: number of the event that holds `result`; None: none does, or the ledger does not tell. What comes after it
+            are notes, and moves without a result.
     """
 
     identity: Identity
@@ -337,6 +340,8 @@ class StoredCall:
     next_at: float | None = None
     settle_until: float | None = None
     listed: Listed | None = field(default=None, compare=False, repr=False)
+    last_seq: int | None = field(default=None, compare=False, repr=False)
+    result_seq: int | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,8 @@ class Row:
             lease_until=self.lease_until,
             next_at=self.next_at,
             settle_until=self.settle_until,
+            last_seq=self.records[-1].seq,
+            result_seq=next((record.seq for record in reversed(self.records) if record.result is not None), None),
         )
 
 

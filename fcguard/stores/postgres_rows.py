@@ -70,7 +70,7 @@ _ROWS: Final = f"SELECT {_ROW} FROM fc_calls c JOIN fc_heads h ON h.task = c.tas
 _LOCK_HEADS: Final = "SELECT task_id, task, seq, hash FROM fc_heads WHERE task_id = ANY(%s) ORDER BY task_id FOR UPDATE"
 _SELECT_CALL: Final = (
     "SELECT o.payload, c.state, c.version, c.attempt, c.created_at, c.updated_at, r.payload, c.owner, c.lease_until, "
-    "c.next_at, c.settle_until, c.request_id, c.tool, c.is_entered, c.is_open, c.holds_key, "
+    "c.next_at, c.settle_until, c.last_seq, c.result_seq, c.request_id, c.tool, c.is_entered, c.is_open, c.holds_key, "
     "c.idempotency_scope, c.idempotency_key, c.effect_key FROM fc_calls c JOIN fc_events o ON o.task = c.task AND o.seq = c.first_seq "
     "LEFT JOIN fc_events r ON r.task = c.task AND r.seq = c.result_seq"
 )

@@ -43,7 +43,7 @@ _AT_ONCE: Final = 16
 
 _CALL: Final = (
     "first.payload, c.state, c.version, c.attempt, c.created_at, c.updated_at, result.payload, c.owner, c.lease_until, "
-    "c.next_at, c.settle_until, c.request_id, c.tool, c.is_entered, c.is_open, c.holds_key, "
+    "c.next_at, c.settle_until, c.last_seq, c.result_seq, c.request_id, c.tool, c.is_entered, c.is_open, c.holds_key, "
     "c.idempotency_scope, c.idempotency_key, c.effect_key"
 )
 _SELECT_CALL: Final = (

@@ -18,7 +18,8 @@ def call_of(columns: Sequence[Any]) -> StoredCall:
 
     Args:
         columns: bytes of the first event, state, version, attempt, created at, updated at, bytes of the event with the envelope or
-            None, owner, lease until, next at, settle until; then those of `Listed`.
+            None, owner, lease until, next at, settle until, numbers of the last event and of the one with the envelope; then those of
+            `Listed`.
 
     Raises:
         StoreCorrupt: they are not those of a call: the file is damaged, or was changed by hand.
@@ -32,9 +33,13 @@ def call_of(columns: Sequence[Any]) -> StoredCall:
         lease_until, next_at, settle_until = (None if moment is None else _moment(moment) for moment in columns[8:11])
         if not (isinstance(version, int) and isinstance(attempt, int) and isinstance(owner, str | None)):
             raise TypeError(f"version {version!r}, attempt {attempt!r}, owner {owner!r}")
+        last_seq, result_seq = columns[11:13]
+        if not (isinstance(last_seq, int) and isinstance(result_seq, int | None)):
+            raise TypeError(f"last event {last_seq!r}, event with the envelope {result_seq!r}")
         return StoredCall(
             identity, CallState(state), version, attempt, _moment(created_at), _moment(updated_at), result_in(result), owner,
-            lease_until, next_at, settle_until, Listed(*columns[11:13], *(flag == 1 for flag in columns[13:16]), *columns[16:]),
+            lease_until, next_at, settle_until, Listed(*columns[13:15], *(flag == 1 for flag in columns[15:18]), *columns[18:]),
+            last_seq, result_seq,
         )  # fmt: skip
     except (StoreError, ValueError, TypeError, AttributeError) as error:
         request_id = identity.request_id
