@@ -18,6 +18,7 @@ from fcguard.cli.story import read_story, render_story
 from fcguard.errors import UsageError
 from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import CallQuery, StoredCall, StoredEvent
+from fcguard.stores.tombstone import Tombstone, tombstone_of
 
 __all__ = ["add_to"]
 
@@ -91,13 +92,33 @@ def show_call(
     app: App = None,
     as_json: Json = False,
 ) -> None:
-    """Print the whole story of a call: context, arguments and folds, rules, attempts, confirmation, evidence, trace."""
+    """Print the whole story of a call: context, arguments and folds, rules, attempts, confirmation, evidence, trace.
+
+    Of a write that was pruned it prints what is kept: which tool it was, how it ended, and when it was pruned.
+    """
     with reporting(), open_guard(store, app) as guard:
+        buried = tombstone_of(guard.store, request_id)
+        if buried is not None:
+            _show_pruned(buried, as_json=as_json)
+            return
         story = read_story(guard, request_id)
         if as_json:
             print_json(story)
         else:
             say(render_story(story))
+
+
+def _show_pruned(buried: Tombstone, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**asdict(buried), "pruned": True})
+        return
+    say(
+        f"{buried.request_id}  {buried.tool}  {buried.state}, pruned {when(buried.pruned_at)} UTC\n"
+        f"  task          {buried.task_id if buried.task_id != '-' else 'none'}\n"
+        f"  ended         {when(buried.ended_at)} UTC\n"
+        "  kept          its key: who repeats the write is told that it is applied already, and it is not sent\n"
+        "  removed       arguments, result, events"
+    )
 
 
 def export_events(

@@ -19,10 +19,12 @@ from fcguard.stores.audit import audit, newest, pruned_since
 from fcguard.stores.base import CallQuery
 from fcguard.stores.chain import Verification
 from fcguard.stores.checkpoint import Checkpoint, read_checkpoint, take_checkpoint, write_checkpoint
+from fcguard.stores.recoverable import Pruned, RecoverableStore
 
 __all__ = ["add_to"]
 
-_REPEATS: Final = "their writes {} sent again if somebody repeats them, not answered from the ledger"
+_SENT_AGAIN: Final = "their writes {} sent again if somebody repeats them"
+_REFUSED: Final = "a write that took effect {} refused if somebody repeats it, as already applied"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -91,7 +93,8 @@ def _verdict(found: Verification, checkpoints: int, since: int | None) -> str:
     against = f", against {checkpoints} checkpoint{'s' * (checkpoints != 1)}" if checkpoints else ""
     newer = f" ({since} since the newest checkpoint)" if since is not None else ""
     pruned = f", {found.pruned} pruned{newer}" if found.pruned else ""
-    read = f"{found.events} events of {found.tasks} tasks{pruned}{against}"
+    keys = f", {found.tombstones} keys of pruned writes" if found.tombstones else ""
+    read = f"{found.events} events of {found.tasks} tasks{pruned}{keys}{against}"
     return f"all hold: {read}" if found.fault is None else f"DOES NOT HOLD: {found.fault}\n{read} read before"
 
 
@@ -124,28 +127,70 @@ def prune_calls(
         str, typer.Option("--older-than", metavar="SPAN", help="Calls that ended longer ago: 90d, 26w.")
     ],
     is_sure: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only their number is told.")] = False,
+    with_keys: Annotated[
+        bool,
+        typer.Option(
+            "--with-keys", help="Remove the keys of writes as well, also of calls pruned before: they are SENT AGAIN."
+        ),
+    ] = False,
     store: StoreUrl = None,
     app: App = None,
     as_json: Json = False,
 ) -> None:
     """Remove calls that ended long ago, with their events. Open calls stay; chains stay checkable, with a declared gap.
 
-    The protection against repeats goes with them: a write that is asked for again, by the same business key in a
-    task of the same id, is no longer answered from the ledger but SENT AGAIN. Keep calls for longer than anybody may repeat them.
+    The keys of writes that took effect stay: who repeats one, by the same business key in a task of the same id, is told
+    that it is applied already, and it is not sent. With --with-keys that protection goes, too: such a write is SENT AGAIN. An
+    interrupted prune loses nothing; run it again to go on.
     """
     with reporting(), open_guard(store, app) as guard:
         ledger, before = store_of(guard), time.time() - seconds_of(older_than)
-        if is_sure:
-            pruned = ledger.prune(before)
-            calls, events = pruned.calls, pruned.events
-        else:
-            ended = CallQuery(states=frozenset(TERMINAL_STATES), until=before)
-            calls, events = sum(1 for row in ledger.calls(ended) if row.updated_at < before), 0
+        pruned = _prune(ledger, before, keys=with_keys) if is_sure else _prunable(ledger, before, keys=with_keys)
         if as_json:
-            print_json({"calls": calls, "events": events, "removed": is_sure, "before": before})
-        elif is_sure:
-            say(f"removed {calls} calls and {events} events from before {when(before)} UTC; {_REPEATS.format('are')}")
+            print_json({**asdict(pruned), "removed": is_sure, "before": before})
         else:
-            say(
-                f"{calls} calls ended before {when(before)} UTC; add --yes to remove them: {_REPEATS.format('would be')}"
-            )
+            say(_told(pruned, before, is_sure=is_sure, keys=with_keys))
+
+
+def _prune(ledger: RecoverableStore, before: float, *, keys: bool) -> Pruned:
+    """Prune, and tell a person who waits at a terminal how far it is."""
+    last = Pruned(0, 0)
+
+    def tell(done: Pruned) -> None:
+        nonlocal last
+        last = done
+        if sys.stderr.isatty():
+            print(f"\r{done.calls} calls removed ...", end="", file=sys.stderr, flush=True)
+
+    try:
+        return ledger.prune(before, keys=keys, progress=tell)
+    except KeyboardInterrupt:
+        print(
+            f"\ninterrupted; {last.calls} calls are removed, perhaps some more. Nothing is lost: run it again to go on",
+            file=sys.stderr,
+        )
+        raise
+    finally:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
+
+
+def _prunable(ledger: RecoverableStore, before: float, *, keys: bool) -> Pruned:
+    """Count what would be removed."""
+    ended = CallQuery(states=frozenset(TERMINAL_STATES), until=before)
+    rows = [row.listed is not None and row.listed.holds_key and row.listed.idempotency_key is not None
+            for row in ledger.calls(ended) if row.updated_at < before]  # fmt: skip
+    holding = sum(rows)
+    old = sum(1 for tombstone, _ in ledger.tombstones() if tombstone.ended_at < before) if keys else 0
+    return Pruned(len(rows), 0, 0 if keys else holding, holding + old if keys else 0)
+
+
+def _told(pruned: Pruned, before: float, *, is_sure: bool, keys: bool) -> str:
+    left = f"{pruned.forgotten} keys of writes" if keys else ""
+    effect = (_SENT_AGAIN if keys else _REFUSED).format("are" if is_sure and keys else "is" if is_sure else "would be")
+    moment = f"before {when(before)} UTC"
+    if is_sure:
+        removed = f"removed {pruned.calls} calls and {pruned.events} events from {moment}"
+        return f"{removed}, and {left}: {effect}" if keys else f"{removed}; {pruned.kept} keys of writes stay: {effect}"
+    ended = f"{pruned.calls} calls ended {moment}; add --yes to remove them"
+    return f"{ended} and {left}: {effect}" if keys else f"{ended}; {pruned.kept} keys of writes would stay: {effect}"

@@ -21,6 +21,7 @@ from fcguard.model.tool import Tool
 from fcguard.reconcile.history import origin_of
 from fcguard.reconcile.takeover import Witness, take_over
 from fcguard.stores.base import Accepted, Event, Move, Store, StoredCall
+from fcguard.stores.tombstone import tombstone_of
 
 __all__ = ["envelope_of", "find_call", "resolve_call"]
 
@@ -33,6 +34,9 @@ def find_call(store: Store, request_id: str) -> StoredCall:
     """
     row = store.get(request_id)
     if row is None:
+        buried = tombstone_of(store, request_id)
+        if buried is not None:
+            raise UsageError(f"the call {buried}. Look the effect up where it took place")
         raise UsageError(f"the ledger holds no call {request_id!r}; `fcguard list` shows those it holds")
     return row
 

@@ -14,6 +14,7 @@ from fcguard.stores.checkpoint import Checkpoint
 from fcguard.stores.judge import guards_key
 from fcguard.stores.payload import facts_of, result_in
 from fcguard.stores.recoverable import RecoverableStore
+from fcguard.stores.tombstone import seal_of
 
 __all__ = ["audit", "contradiction", "newest", "pruned_since"]
 
@@ -51,6 +52,7 @@ def audit(
         check.finish()
         if rows:
             _check_rows(store, opened)
+            check.tombstones = _check_tombstones(store)
         examine = getattr(store, "examine", None)
         if examine is not None:
             examine()
@@ -104,6 +106,20 @@ def _check_rows(store: RecoverableStore, opened: int) -> None:
         _name_missing_row(store)
     if count > opened:
         _name_second_row(store)
+
+
+def _check_tombstones(store: RecoverableStore) -> int:
+    """Check that the keys of pruned writes are as pruning left them; answer how many there are. That one was removed leaves no trace."""
+    read = getattr(store, "tombstones", None)  # a store of somebody else may keep none
+    count = 0
+    for tombstone, seal in () if read is None else read():
+        count += 1
+        if seal_of(tombstone) != seal:
+            raise Broken(Fault(tombstone.task_id, 0, tombstone.request_id, "the key of this pruned write was changed"))
+        if store.get(tombstone.request_id) is not None:
+            reason = "the ledger holds the call, and says that it was pruned"
+            raise Broken(Fault(tombstone.task_id, 0, tombstone.request_id, reason))
+    return count
 
 
 def _check_row(store: RecoverableStore, call: StoredCall) -> None:

@@ -91,7 +91,8 @@ class Open:
     """Write the intent of a call before anything is sent; the durable promise behind every write.
 
     The store checks the two keys in the same transaction: it answers `Replayed` (same idempotency scope and key, same digest,
-    succeeded), `Blocked` (`conflict`: same key, other digest; `pending`: an open call holds the key or the effect key).
+    succeeded), `Blocked` (`conflict`: same key, other digest; `pending`: an open call holds the key or the effect key; `pruned`:
+    the same call succeeded, and only its key is left).
     """
 
     identity: Identity
@@ -241,11 +242,18 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """The write must not be sent: `reason` is `conflict` (same key, other arguments) or `pending` (still open)."""
+    """The write must not be sent.
+
+    Attributes:
+        reason: `conflict` (same key, other arguments), `pending` (still open) or `pruned` (it took effect, its record is gone).
+        request_id, state: call that holds the key.
+        pruned_at: wall clock in seconds when the record of that call was pruned; None: it is there.
+    """
 
     reason: str
     request_id: str
     state: CallState
+    pruned_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

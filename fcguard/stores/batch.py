@@ -14,6 +14,7 @@ from fcguard.stores.judge import Holder, check_new, guards_effect, guards_key, j
 from fcguard.stores.owner import Liveness, Owner
 from fcguard.stores.payload import compose, identity_in, result_in
 from fcguard.stores.recoverable import Claim
+from fcguard.stores.tombstone import Tombstone
 
 __all__ = ["Batch", "Chain", "EnteredRow", "EventRow", "Row", "View"]
 
@@ -98,6 +99,10 @@ class View(Protocol):
 
     def holder_of_key(self, scope: str | None, key: str) -> str | None:
         """Answer the id of the call that is open or succeeded under this idempotency key."""
+        ...
+
+    def tombstone_of_key(self, scope: str | None, key: str) -> Tombstone | None:
+        """Answer what is left of the pruned call that succeeded under this idempotency key; asked after `holder_of_key`."""
         ...
 
     def holder_of_effect(self, effect_key: str) -> str | None:
@@ -310,7 +315,12 @@ class Batch:
         if row is None or not row.holds_key:
             found = self._view.holder_of_key(identity.idempotency_scope, key)
             row = None if found is None else self._row(found)
-        return self._holder(row) if row is not None and row.holds_key else None
+            if found is not None and row is None:
+                raise StoreError(f"the call {found!r} was pruned while it was being looked at; call again")
+        if row is not None and row.holds_key:
+            return self._holder(row)
+        buried = self._view.tombstone_of_key(identity.idempotency_scope, key)
+        return None if buried is None else Holder.of(buried)
 
     def _effect_holder(self, identity: Identity) -> Holder | None:
         if identity.effect_key is None:

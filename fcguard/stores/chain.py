@@ -60,12 +60,14 @@ class Verification:
         events, tasks: how many were read and held.
         pruned: how many events are missing by declared pruning.
         fault: the first bad record; None if all hold.
+        tombstones: how many keys of pruned writes are kept, and held; 0 where only chains were checked.
     """
 
     events: int
     tasks: int
     pruned: int = 0
     fault: Fault | None = None
+    tombstones: int = 0
 
     @property
     def ok(self) -> bool:
@@ -113,7 +115,7 @@ class ChainCheck:
                 self._conflict = Fault(head.task_id, head.seq, None, "two known heads contradict each other")
             self._reach[head.task_id] = max(head.seq, self._reach.get(head.task_id, 0))
         self._gaps = {(gap.task_id, gap.first): gap for gap in gaps}
-        self._events = self._pruned = 0
+        self._events = self._pruned = self.tombstones = 0
         self._seen: set[str] = set()
         self._task = ""
         self._seq, self._prev = 0, GENESIS
@@ -161,7 +163,7 @@ class ChainCheck:
 
     def verification(self, fault: Fault | None = None) -> Verification:
         """Answer what was checked."""
-        return Verification(self._events, len(self._seen), self._pruned, fault)
+        return Verification(self._events, len(self._seen), self._pruned, fault, self.tombstones)
 
     def _begin(self, event: StoredEvent) -> None:
         if self._seen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -179,6 +180,8 @@ def _blocked(call: Call, answer: Blocked | Stale) -> Failure:
             "Nothing was sent. Look at what that call did before you change it.",
             "execute",
         )
+    if answer.pruned_at is not None:
+        return _applied_by_pruned(answer.request_id, answer.pruned_at)
     return Failure.of(
         ErrorType.UNCERTAIN_RESULT,
         f"The same write is still open as {answer.request_id} ({answer.state}): do not repeat it. "
@@ -186,6 +189,21 @@ def _blocked(call: Call, answer: Blocked | Stale) -> Failure:
         "execute",
         next_action=NextAction.CONFIRM_STATE,
         reason=f"effect key held by {answer.request_id}",
+    )
+
+
+def _applied_by_pruned(request_id: str, pruned_at: float) -> Failure:
+    """Answer that the effect is there, and that its result can only be read where it took place."""
+    day = time.strftime("%Y-%m-%d", time.gmtime(pruned_at))
+    return Failure.of(
+        ErrorType.CONFLICT,
+        f"The same write was already applied by {request_id}, whose record was pruned from the ledger on {day}: its effect is "
+        "there, its result is not kept any more. Nothing was sent. Do not send it again; look its effect up with a tool that reads.",
+        "execute",
+        next_action=NextAction.CONFIRM_STATE,
+        effect="applied",
+        retryable=False,
+        reason=f"key held by {request_id}, pruned on {day}",
     )
 
 

@@ -10,6 +10,7 @@ from fcguard.errors import StoreError
 from fcguard.model.states import OPEN_STATES, CallState, is_transition
 from fcguard.stores.base import Blocked, Enter, Identity, Move, Open, Replayed
 from fcguard.stores.owner import Liveness
+from fcguard.stores.tombstone import Tombstone
 
 __all__ = [
     "Holder",
@@ -25,12 +26,22 @@ _KEY_STATES: Final = OPEN_STATES | {CallState.SUCCEEDED}
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The call that holds a key which another one asks for."""
+    """The call that holds a key which another one asks for.
+
+    Attributes:
+        pruned_at: wall clock in seconds when its record was pruned, and only its key stayed; None: it is there.
+    """
 
     request_id: str
     state: CallState
     digest: str
     result: Mapping[str, Any] | None = None
+    pruned_at: float | None = None
+
+    @classmethod
+    def of(cls, tombstone: Tombstone) -> Holder:
+        """Answer a pruned call as the holder of its key."""
+        return cls(tombstone.request_id, tombstone.state, tombstone.digest, pruned_at=tombstone.pruned_at)
 
 
 def guards_key(state: CallState) -> bool:
@@ -83,12 +94,14 @@ def judge_open(identity: Identity, key: Holder | None, effect: Holder | None) ->
 
     Args:
         identity: call that asks.
-        key: call that holds its idempotency key, open or succeeded.
+        key: call that holds its idempotency key: open, succeeded, or succeeded and pruned.
         effect: open call that holds its effect key.
     """
     if key is not None:
         if key.digest != identity.digest:
-            return Blocked("conflict", key.request_id, key.state)
+            return Blocked("conflict", key.request_id, key.state, key.pruned_at)
+        if key.pruned_at is not None:
+            return Blocked("pruned", key.request_id, key.state, key.pruned_at)
         if key.state is CallState.SUCCEEDED:
             return Replayed(key.request_id, key.result or {})
         return Blocked("pending", key.request_id, key.state)

@@ -31,6 +31,7 @@ from fcguard.stores.base import (
 )
 from fcguard.stores.chain import GENESIS
 from fcguard.stores.judge import (
+    Holder,
     check_new,
     guards_effect,
     guards_key,
@@ -40,10 +41,12 @@ from fcguard.stores.judge import (
     judge_open,
     lease_after,
 )
+from fcguard.stores.memory_keys import Tombstones, key_of
 from fcguard.stores.memory_rows import ChainEnd, Record, Row, holder_of, matches
 from fcguard.stores.owner import Liveness, Owner, this_owner
 from fcguard.stores.payload import STORE_KEY
-from fcguard.stores.recoverable import Claim, Drained, Pruned, tools_to_claim
+from fcguard.stores.recoverable import Claim, Drained, Progress, Pruned, tools_to_claim
+from fcguard.stores.tombstone import Tombstone, seal_of
 
 __all__ = ["MemoryStore"]
 
@@ -59,12 +62,14 @@ _Finished: TypeAlias = "Row | tuple[int, Enter]"
 class MemoryStore:
     """Keep the ledger in this process. Answers before `submit` returns; nothing survives the process.
 
-    Bounded: when more than `max_calls` calls are finished, the oldest of them leaves with its events and its keys (so a
-    write older than that is not replayed any more). Open calls never leave. Bytes and hashes are those that `SQLiteStore`
-    would write, made when they are read; a payload that cannot be written as JSON is therefore found at reading only.
+    Bounded: when more than `max_calls` calls are finished, the oldest of them leaves with its events. Of a write that took
+    effect the key stays, as after `prune`, so that its repetition is not sent; but no more than `max_keys` of them: **a write
+    older than that is sent again**. Open calls never leave. Bytes and hashes are those that `SQLiteStore` would write, made
+    when they are read; a payload that cannot be written as JSON is therefore found at reading only.
 
     Args:
         max_calls: how many finished calls to keep.
+        max_keys: how many keys of writes that have left to keep; about half a kilobyte each.
         lease: seconds for which a call belongs to whoever moved it.
         clock: wall clock in seconds, for leases.
 
@@ -74,9 +79,20 @@ class MemoryStore:
 
     answers_inline = True
 
-    def __init__(self, max_calls: int = 10_000, *, lease: float = 60.0, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        max_calls: int = 10_000,
+        *,
+        max_keys: int = 100_000,
+        lease: float = 60.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         if max_calls < 1:
             raise ConfigurationError(f"max_calls={max_calls!r}: keep at least one call")
+        if max_keys < 0:
+            raise ConfigurationError(
+                f"max_keys={max_keys!r}: how many keys of writes that have left to keep; 0 keeps none"
+            )
         self._max_calls, self._lease, self._clock = max_calls, lease, clock
         self._lock = threading.Lock()
         self._open: dict[str, Row] = {}
@@ -85,6 +101,7 @@ class MemoryStore:
         self._chains: dict[str, ChainEnd] = {}
         self._keys: dict[tuple[str | None, str], Row] = {}
         self._effects: dict[str, Row] = {}
+        self._tombstones = Tombstones(max_keys)
         self._spooled: list[Move | Note | Enter] = []
         self._blobs: dict[str, bytes] = {}
         self._owner: Owner | None = None
@@ -217,20 +234,35 @@ class MemoryStore:
         with self._lock:
             self._spooled.remove(command)
 
-    def prune(self, before: float) -> Pruned:
-        """Remove calls that finished before a wall clock, with their events."""
-        calls = events = 0
+    def prune(self, before: float, *, keys: bool = False, progress: Progress | None = None) -> Pruned:
+        """Remove calls that finished before a wall clock, with their events; see `RecoverableStore.prune`."""
+        done, now = Pruned(0, 0), self._clock()
         with self._changing():
-            kept: deque[str] = deque()
+            staying: deque[str] = deque()
             for request_id in self._order:
                 row = self._find(request_id)
-                if row is not None and row.updated_at < before:
-                    calls, events = calls + 1, events + len(row.records)
-                    self._forget(request_id)
-                else:
-                    kept.append(request_id)
-            self._order = kept
-        return Pruned(calls, events)
+                if row is None or row.updated_at >= before:
+                    staying.append(request_id)
+                    continue
+                holds_key = key_of(row) is not None
+                done += Pruned(1, len(row.records), holds_key and not keys, holds_key and keys)
+                self._forget(request_id, now, keys=keys)
+            self._order = staying
+            if keys:
+                done += Pruned(0, 0, forgotten=self._tombstones.forget(before))
+        if progress is not None:
+            progress(done)
+        return done
+
+    def tombstone(self, request_id: str) -> Tombstone | None:
+        """Answer what is kept of a pruned call, or None."""
+        with self._whole():
+            return self._tombstones.of_call(request_id)
+
+    def tombstones(self) -> Iterator[tuple[Tombstone, bytes]]:
+        """Yield the keys of writes that have left, with their seals. They are those held when it is called."""
+        with self._whole():
+            return iter([(tombstone, seal_of(tombstone)) for tombstone in self._tombstones])
 
     def examine(self, *, once: bool = False) -> None:
         """Do nothing: there is no medium that could be damaged."""
@@ -291,6 +323,7 @@ class MemoryStore:
             self._chains[task_id].held = count
             if not count:
                 del self._chains[task_id]
+        self._tombstones.mend(self._finished.keys() | self._open.keys())
         while len(self._order) > self._max_calls:
             self._forget(self._order.popleft())
         self._is_torn = False
@@ -357,7 +390,11 @@ class MemoryStore:
         key = None if identity.idempotency_key is None else (identity.idempotency_scope, identity.idempotency_key)
         by_key = None if key is None else self._keys.get(key)
         by_effect = None if identity.effect_key is None else self._effects.get(identity.effect_key)
-        answer = judge_open(identity, holder_of(by_key), holder_of(by_effect))
+        holder = holder_of(by_key)
+        if key is not None and holder is None:
+            buried = self._tombstones.of_key(*key)
+            holder = None if buried is None else Holder.of(buried)
+        answer = judge_open(identity, holder, holder_of(by_effect))
         if answer is not None:
             return answer
         row = Row(command, self._next_seq(identity), owner=self.owner.id, lease_until=self._clock() + command.lease)
@@ -411,8 +448,12 @@ class MemoryStore:
         chain.held += 1
         return chain.seq
 
-    def _forget(self, request_id: str) -> None:
-        kept = self._finished.pop(request_id)
+    def _forget(self, request_id: str, now: float | None = None, *, keys: bool = False) -> None:
+        """Let a finished call leave. Its key is kept first, unless it is to leave as well: an interrupt leaves one of the two."""
+        kept = self._finished[request_id]
+        if isinstance(kept, Row) and not keys:
+            self._tombstones.bury(kept, self._clock() if now is None else now)
+        del self._finished[request_id]
         if isinstance(kept, Row):
             self._release(kept, leaving=True)
             task_id, leaving = kept.identity.task_id, len(kept.records)

@@ -1,4 +1,4 @@
-"""Owners, leases and retention in the PostgreSQL ledger; all times are the server's."""
+"""Owners and leases in the PostgreSQL ledger; all times are the server's."""
 
 # ruff: noqa: S608 - what is put into statements is written in this module
 from __future__ import annotations
@@ -11,15 +11,13 @@ import psycopg
 from fcguard.stores.batch import Batch
 from fcguard.stores.owner import REMEMBERED, Liveness, Owner, liveness_of
 from fcguard.stores.postgres_rows import PostgresView, read_one
-from fcguard.stores.recoverable import Claim, Pruned, join_gaps
+from fcguard.stores.recoverable import Claim
 
-__all__ = ["claim", "prune", "read_clock", "read_owners", "register", "renew", "retire"]
+__all__ = ["claim", "read_clock", "read_owners", "register", "renew", "retire"]
 
 Connection: TypeAlias = psycopg.Connection[Any]
 
 _OF_OPEN_CALLS: Final = "SELECT owner FROM fc_calls WHERE is_open AND owner IS NOT NULL"
-_AT_ONCE: Final = 500
-"""Calls removed in one transaction, so that writers do not wait long."""
 
 
 def register(connection: Connection, owner: Owner, now: float) -> None:
@@ -100,37 +98,3 @@ def claim(
         known = liveness.get(call.owner or "", Liveness.UNKNOWN)
         claims.append(batch.claim(call, known, owners.get(call.owner or ""), lease))
     return claims
-
-
-def prune(connection: Connection, before: float) -> Pruned:
-    """Remove some calls that finished before a wall clock; zero calls means that none is left."""
-    rows = connection.execute(
-        "SELECT request_id, task FROM fc_calls WHERE updated_at < %s AND NOT is_open ORDER BY request_id LIMIT %s "
-        "FOR UPDATE SKIP LOCKED",
-        (before, _AT_ONCE),
-    ).fetchall()
-    if not rows:
-        return Pruned(0, 0)
-    ids, tasks = [row[0] for row in rows], sorted({row[1] for row in rows})
-    connection.execute("SELECT 1 FROM fc_heads WHERE task = ANY(%s) ORDER BY task_id FOR UPDATE", (tasks,))
-    connection.execute("SET LOCAL fcguard.pruning = 'on'")  # the trigger lets deletions pass
-    removed = connection.execute(
-        """
-        WITH RECURSIVE story AS (
-          SELECT e.task, e.seq, e.back FROM fc_calls c JOIN fc_events e ON e.task = c.task AND e.seq = c.last_seq
-          WHERE c.request_id = ANY(%s)
-          UNION ALL
-          SELECT e.task, e.seq, e.back FROM story s JOIN fc_events e ON e.task = s.task AND e.seq = s.back AND s.back < s.seq
-        ) DELETE FROM fc_events e USING story s WHERE e.task = s.task AND e.seq = s.seq RETURNING e.task, e.seq, e.hash
-        """,
-        (ids,),
-    ).fetchall()
-    connection.execute("DELETE FROM fc_calls WHERE request_id = ANY(%s)", (ids,))
-    gaps = connection.execute(
-        "DELETE FROM fc_gaps WHERE task = ANY(%s) RETURNING task, first, last, hash", (tasks,)
-    ).fetchall()
-    gaps += [(task, seq, seq, hash_) for task, seq, hash_ in removed]
-    joined = join_gaps(gaps)
-    with connection.cursor() as cursor:
-        cursor.executemany("INSERT INTO fc_gaps (task, first, last, hash) VALUES (%s, %s, %s, %s)", joined)
-    return Pruned(len(ids), len(removed))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import psycopg
@@ -13,13 +14,16 @@ from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import CallQuery, Command, Enter, Gap, Head, Open, StoredCall, StoredEvent
 from fcguard.stores.batch import Batch, Chain, Row
 from fcguard.stores.chain import GENESIS
+from fcguard.stores.postgres_retention import read_tombstones, tombstones_of_keys
 from fcguard.stores.stored_rows import call_of
+from fcguard.stores.tombstone import Tombstone
 
 __all__ = [
     "PostgresView",
     "flush",
     "pages_of_calls",
     "pages_of_events",
+    "pages_of_tombstones",
     "read_call_events",
     "read_gaps",
     "read_heads",
@@ -91,6 +95,7 @@ class PostgresView:
         self._chains: dict[str, Chain] = {}
         self._keys: dict[tuple[str, str], str] = {}
         self._effects: dict[str, str] = {}
+        self._tombstones: dict[tuple[str, str], Tombstone] = {}
 
     def prepare(self, commands: Sequence[Command], *, careful: bool) -> None:
         """Fetch and lock everything that the commands can touch."""
@@ -152,6 +157,9 @@ class PostgresView:
                 ([scope for scope, _ in keys], [key for _, key in keys]),
             ).fetchall()
             self._keys = {(scope, key): request_id for scope, key, request_id in found}
+            # After the calls: one that is pruned between the two questions is found by the second.
+            buried = tombstones_of_keys(self._connection, *zip(*keys, strict=True))
+            self._tombstones = {(one.idempotency_scope, one.idempotency_key): one for one in buried}
         if effects:
             found = self._connection.execute(
                 "SELECT effect_key, request_id FROM fc_calls WHERE is_open AND effect_key = ANY(%s)", (list(effects),)
@@ -168,6 +176,10 @@ class PostgresView:
     def holder_of_key(self, scope: str | None, key: str) -> str | None:
         """Answer the id of the call that is open or succeeded under this idempotency key."""
         return self._keys.get((scope or "", key))
+
+    def tombstone_of_key(self, scope: str | None, key: str) -> Tombstone | None:
+        """Answer what is left of the pruned call that succeeded under this idempotency key."""
+        return self._tombstones.get((scope or "", key))
 
     def holder_of_effect(self, effect_key: str) -> str | None:
         """Answer the id of the open call with this effect key."""
@@ -312,6 +324,17 @@ def pages_of_events(run: Run, task_id: str | None) -> Iterator[list[StoredEvent]
             if page:
                 yield page
                 after = page[-1].seq
+
+
+def pages_of_tombstones(run: Run) -> Iterator[list[tuple[Tombstone, bytes]]]:
+    """Yield pages of tombstones with their seals, by request id."""
+    after, size = "", _PAGE
+    while size == _PAGE:
+        page: list[tuple[Tombstone, bytes]] = run(partial(read_tombstones, after=after, limit=_PAGE))
+        size = len(page)
+        if page:
+            yield page
+            after = page[-1][0].request_id
 
 
 def _fetch(run: Run, statement: str, parameters: Sequence[Any]) -> list[Any]:

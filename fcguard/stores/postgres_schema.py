@@ -76,7 +76,47 @@ _V1: Final = (
     """,
 )
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_V1,)
+_V2: Final = (
+    """
+    CREATE TABLE fc_tombstones (
+      idempotency_scope text NOT NULL, idempotency_key text NOT NULL, digest text NOT NULL,
+      request_id text COLLATE "C" NOT NULL UNIQUE, task bigint NOT NULL, tool text NOT NULL, state text NOT NULL,
+      ended_at float8 NOT NULL, pruned_at float8 NOT NULL, seal bytea NOT NULL,
+      PRIMARY KEY (idempotency_scope, idempotency_key)
+    )
+    """,
+    """
+    CREATE FUNCTION fc_tombstones_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      IF TG_OP = 'DELETE' AND current_setting('fcguard.pruning', true) = 'on' THEN
+        RETURN OLD;
+      END IF;
+      RAISE EXCEPTION 'fcguard: keys of pruned writes stay as they are';
+    END $$
+    """,
+    """
+    CREATE TRIGGER fc_tombstones_no_change BEFORE UPDATE OR DELETE ON fc_tombstones
+    FOR EACH ROW EXECUTE FUNCTION fc_tombstones_stay()
+    """,
+    """
+    CREATE TRIGGER fc_tombstones_no_truncate BEFORE TRUNCATE ON fc_tombstones
+    FOR EACH STATEMENT EXECUTE FUNCTION fc_tombstones_stay()
+    """,
+    # Roles that were granted the ledger before must be able to read the new table, or they could write no intent any more.
+    """
+    DO $$
+    DECLARE reader text;
+    BEGIN
+      FOR reader IN SELECT DISTINCT grantee FROM information_schema.role_table_grants
+        WHERE table_schema = current_schema() AND table_name = 'fc_heads' AND privilege_type = 'SELECT'
+      LOOP
+        EXECUTE 'GRANT SELECT ON fc_tombstones TO ' || CASE reader WHEN 'PUBLIC' THEN reader ELSE quote_ident(reader) END;
+      END LOOP;
+    END $$
+    """,
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_V1, _V2)
 """Statements `n` bring a ledger from version `n` to `n + 1`. Only ever appended to."""
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
@@ -88,6 +128,7 @@ _RIGHTS: Final = {
     "fc_owners": "SELECT, INSERT, UPDATE, DELETE",
     "fc_blobs": "SELECT, INSERT, DELETE",
     "fc_gaps": "SELECT",
+    "fc_tombstones": "SELECT",
     "fc_meta": "SELECT",
 }
 """What the role of an application may do. It cannot change or remove an event, nor prune."""

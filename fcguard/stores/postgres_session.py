@@ -14,7 +14,7 @@ from psycopg import sql
 
 from fcguard.errors import StoreError, StoreUnavailable
 from fcguard.postgres_connection import connect
-from fcguard.stores import postgres_owners, postgres_rows
+from fcguard.stores import postgres_owners, postgres_retention, postgres_rows
 from fcguard.stores.base import Answer, CallQuery, Command, Gap, Head, StoredCall, StoredEvent
 from fcguard.stores.batch import Batch
 from fcguard.stores.owner import Owner
@@ -24,6 +24,7 @@ from fcguard.stores.postgres_schema import check, migrate, translate
 from fcguard.stores.recoverable import Claim, Pruned
 from fcguard.stores.session import Session, failure
 from fcguard.stores.spool import Spool
+from fcguard.stores.tombstone import Tombstone
 
 __all__ = ["Options", "PostgresSession"]
 
@@ -120,6 +121,18 @@ class PostgresSession(Session[Connection]):
         found = self.read(lambda connection: connection.execute(statement, (digest,)).fetchone())
         return None if found is None else found[0]
 
+    def prunable(self, before: float, after: str) -> list[str]:
+        """Answer the ids of some calls that finished before a wall clock."""
+        return self.read(lambda connection: postgres_retention.prunable(connection, before, after))
+
+    def tombstone(self, request_id: str) -> Tombstone | None:
+        """Answer what is kept of a pruned call."""
+        return self.read(lambda connection: postgres_retention.read_tombstone(connection, request_id))
+
+    def pages_of_tombstones(self) -> Iterator[list[tuple[Tombstone, bytes]]]:
+        """Yield pages of tombstones with their seals."""
+        return postgres_rows.pages_of_tombstones(self.read)
+
     # Writing
 
     def transact(self, write: Callable[[Connection, float], T]) -> T:
@@ -165,9 +178,13 @@ class PostgresSession(Session[Connection]):
         """Note that this process closed the ledger."""
         self.transact(lambda connection, now: postgres_owners.retire(connection, self.owner.id, now))
 
-    def prune(self, before: float) -> Pruned:
-        """Remove some calls that finished before a wall clock."""
-        return self.transact(lambda connection, now: postgres_owners.prune(connection, before))
+    def prune(self, ids: Sequence[str], before: float, *, keys: bool) -> Pruned:
+        """Remove those of some calls that still can be removed."""
+        return self.transact(lambda connection, now: postgres_retention.prune(connection, ids, before, now, keys=keys))
+
+    def forget_keys(self, before: float) -> int:
+        """Remove some tombstones of calls that ended before a wall clock."""
+        return self.transact(lambda connection, now: postgres_retention.forget_keys(connection, before))
 
     def put_blob(self, digest: str, kind: str, body: bytes) -> None:
         """Keep bytes; the same digest again changes nothing."""

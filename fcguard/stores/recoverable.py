@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from fcguard.errors import UsageError
 from fcguard.stores.base import Enter, Gap, Head, Move, Note, Store, StoredCall
 from fcguard.stores.owner import Liveness, Owner
+from fcguard.stores.tombstone import Tombstone
 
-__all__ = ["Claim", "Drained", "GapRow", "Pruned", "RecoverableStore", "join_gaps", "tools_to_claim"]
+__all__ = ["Claim", "Drained", "GapRow", "Progress", "Pruned", "RecoverableStore", "join_gaps", "tools_to_claim"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,30 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How many finished calls, and events of theirs, were removed."""
+    """What pruning did.
+
+    Attributes:
+        calls, events: how many finished calls, and events of theirs, were removed.
+        kept: how many of these calls left a tombstone: their key stays, and with it the protection against their repetition.
+        forgotten: how many keys were removed, old tombstones included; such writes are sent again if somebody repeats them.
+    """
 
     calls: int
     events: int
+    kept: int = 0
+    forgotten: int = 0
+
+    def __add__(self, other: Pruned) -> Pruned:
+        return Pruned(
+            self.calls + other.calls,
+            self.events + other.events,
+            self.kept + other.kept,
+            self.forgotten + other.forgotten,
+        )
+
+
+Progress: TypeAlias = Callable[[Pruned], None]
+"""Called between the parts of a pruning, with what was done so far."""
 
 
 GapRow: TypeAlias = tuple[int, int, int, bytes]
@@ -149,8 +170,30 @@ class RecoverableStore(Store, Protocol):
         """Yield the ranges of events that were pruned."""
         ...
 
-    def prune(self, before: float) -> Pruned:
-        """Remove calls that finished before a wall clock, with their events; heads and gaps keep the chains checkable."""
+    def prune(self, before: float, *, keys: bool = False, progress: Progress | None = None) -> Pruned:
+        """Remove calls that finished before a wall clock, with their events; heads and gaps keep the chains checkable.
+
+        The key of a write that took effect stays as a tombstone, in the same transaction, so that its repetition is
+        `Blocked("pruned")` and not sent. Open calls never leave. Calls leave in parts, each in a transaction of its own:
+        who interrupts it loses nothing, and goes on by calling it again.
+
+        Args:
+            before: wall clock in seconds.
+            keys: remove the keys as well, and the tombstones of calls that ended before. **A write whose key is gone is sent
+                again** by whoever repeats it.
+            progress: called after each part.
+
+        Raises:
+            StoreError: the ledger cannot be read or written; earlier parts are done.
+        """
+        ...
+
+    def tombstone(self, request_id: str) -> Tombstone | None:
+        """Answer what is kept of a pruned call, or None."""
+        ...
+
+    def tombstones(self) -> Iterator[tuple[Tombstone, bytes]]:
+        """Yield the keys of pruned writes, each with its seal (`seal_of`), to be checked."""
         ...
 
     def put_blob(self, digest: str, kind: str, body: bytes) -> None:

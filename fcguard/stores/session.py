@@ -15,6 +15,7 @@ from fcguard.stores.judge import is_in_flight
 from fcguard.stores.owner import Owner, this_owner
 from fcguard.stores.recoverable import Claim, Drained, Pruned
 from fcguard.stores.spool import Spool
+from fcguard.stores.tombstone import Tombstone
 from fcguard.stores.writer import Writer
 
 __all__ = ["Session", "failure"]
@@ -113,8 +114,24 @@ class Session(ABC, Generic[C]):
         """Note that this process closed the ledger (on the writer's thread)."""
 
     @abstractmethod
-    def prune(self, before: float) -> Pruned:
-        """Remove some calls that finished before a wall clock; none removed means none left (on the writer's thread)."""
+    def prunable(self, before: float, after: str) -> list[str]:
+        """Answer the ids of some calls that finished before a wall clock, in order, beyond an id; none: there are no more."""
+
+    @abstractmethod
+    def prune(self, ids: Sequence[str], before: float, *, keys: bool) -> Pruned:
+        """Remove those of some calls that still can be removed (on the writer's thread)."""
+
+    @abstractmethod
+    def forget_keys(self, before: float) -> int:
+        """Remove some tombstones of calls that ended before a wall clock; answer how many (on the writer's thread)."""
+
+    @abstractmethod
+    def tombstone(self, request_id: str) -> Tombstone | None:
+        """Answer what is kept of a pruned call."""
+
+    @abstractmethod
+    def pages_of_tombstones(self) -> Iterator[list[tuple[Tombstone, bytes]]]:
+        """Yield pages of tombstones with their seals."""
 
     @abstractmethod
     def put_blob(self, digest: str, kind: str, body: bytes) -> None:

@@ -8,6 +8,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 from fcguard.errors import StoreClosed, StoreError
@@ -24,9 +25,10 @@ from fcguard.stores.base import (
     StoredEvent,
 )
 from fcguard.stores.owner import Owner
-from fcguard.stores.recoverable import Claim, Drained, Pruned, tools_to_claim
+from fcguard.stores.recoverable import Claim, Drained, Progress, Pruned, tools_to_claim
 from fcguard.stores.session import Session
 from fcguard.stores.spool import Spool
+from fcguard.stores.tombstone import Tombstone
 
 __all__ = ["SqlStore"]
 
@@ -138,15 +140,28 @@ class SqlStore(ABC):
         session = self._open()
         return session.on_writer(session.drain)
 
-    def prune(self, before: float) -> Pruned:
+    def prune(self, before: float, *, keys: bool = False, progress: Progress | None = None) -> Pruned:
         """Remove calls that finished before a wall clock, with their events; see `RecoverableStore.prune`."""
         session = self._open()
-        calls = events = 0
-        while True:
-            part = session.on_writer(lambda: session.prune(before))
-            calls, events = calls + part.calls, events + part.events
-            if not part.calls:
-                return Pruned(calls, events)
+        total = Pruned(0, 0)
+        for ids in _parts(session, before):
+            total += session.on_writer(partial(session.prune, ids, before, keys=keys))
+            if progress is not None:
+                progress(total)
+        while keys and (forgotten := session.on_writer(partial(session.forget_keys, before))):
+            total += Pruned(0, 0, forgotten=forgotten)
+            if progress is not None:
+                progress(total)
+        return total
+
+    def tombstone(self, request_id: str) -> Tombstone | None:
+        """Answer what is kept of a pruned call, or None."""
+        return self._open().tombstone(request_id)
+
+    def tombstones(self) -> Iterator[tuple[Tombstone, bytes]]:
+        """Yield the keys of pruned writes with their seals, by id. Reads in pages."""
+        for page in self._open().pages_of_tombstones():
+            yield from page
 
     def put_blob(self, digest: str, kind: str, body: bytes) -> None:
         """Keep bytes that may have to be erased later, durably, under their digest."""
@@ -228,6 +243,14 @@ def _with(reference: weakref.ref[SqlStore], act: Callable[[SqlStore], None]) -> 
             act(store)
 
     return hook
+
+
+def _parts(session: Session[Any], before: float) -> Iterator[list[str]]:
+    """Yield the ids of calls to prune, a few at a time. They are looked for by a reader, which holds no writer up."""
+    after = ""
+    while ids := session.prunable(before, after):
+        yield ids
+        after = ids[-1]
 
 
 def _nothing() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from fcguard.errors import StoreCorrupt
@@ -13,13 +14,16 @@ from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import CallQuery, Gap, Head, StoredCall, StoredEvent
 from fcguard.stores.batch import Batch, Chain, Row
 from fcguard.stores.chain import GENESIS
+from fcguard.stores.sqlite_retention import find_tombstone, read_tombstones
 from fcguard.stores.stored_rows import call_of
+from fcguard.stores.tombstone import Tombstone
 
 __all__ = [
     "SQLiteView",
     "flush",
     "pages_of_calls",
     "pages_of_events",
+    "pages_of_tombstones",
     "read_call_events",
     "read_gaps",
     "read_heads",
@@ -85,7 +89,7 @@ class SQLiteView:
     """What a batch reads through the writer's connection, inside its transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._execute = connection.execute
+        self._connection, self._execute = connection, connection.execute
 
     def row(self, request_id: str) -> Row | None:
         """Answer the row of a call, or None."""
@@ -101,6 +105,10 @@ class SQLiteView:
             "SELECT request_id FROM fc_calls WHERE idempotency_scope = ? AND idempotency_key = ? AND holds_key = 1",
             (scope or "", key),
         )
+
+    def tombstone_of_key(self, scope: str | None, key: str) -> Tombstone | None:
+        """Answer what is left of the pruned call that succeeded under this idempotency key."""
+        return find_tombstone(self._connection, "t.idempotency_scope = ? AND t.idempotency_key = ?", (scope or "", key))
 
     def holder_of_effect(self, effect_key: str) -> str | None:
         """Answer the id of the open call with this effect key."""
@@ -229,6 +237,17 @@ def pages_of_events(run: Run, task_id: str | None) -> Iterator[list[StoredEvent]
             if page:
                 yield page
                 after = page[-1].seq
+
+
+def pages_of_tombstones(run: Run) -> Iterator[list[tuple[Tombstone, bytes]]]:
+    """Yield pages of tombstones with their seals, by request id."""
+    after, size = "", _PAGE
+    while size == _PAGE:
+        page: list[tuple[Tombstone, bytes]] = run(partial(read_tombstones, after=after, limit=_PAGE))
+        size = len(page)
+        if page:
+            yield page
+            after = page[-1][0].request_id
 
 
 def _fetch(run: Run, statement: str, parameters: Sequence[Any]) -> list[Any]:

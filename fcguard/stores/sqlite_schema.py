@@ -53,7 +53,21 @@ WHEN NOT EXISTS (SELECT 1 FROM fc_meta WHERE key = 'pruning')
 BEGIN SELECT RAISE(ABORT, 'fcguard: events are append-only'); END;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_V1,)
+_V2: Final = """
+CREATE TABLE fc_tombstones (
+  idempotency_scope TEXT NOT NULL, idempotency_key TEXT NOT NULL, digest TEXT NOT NULL, request_id TEXT NOT NULL,
+  task INTEGER NOT NULL, tool TEXT NOT NULL, state TEXT NOT NULL, ended_at REAL NOT NULL, pruned_at REAL NOT NULL,
+  seal BLOB NOT NULL, PRIMARY KEY (idempotency_scope, idempotency_key)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX fc_tombstones_id ON fc_tombstones (request_id);
+CREATE TRIGGER fc_tombstones_no_update BEFORE UPDATE ON fc_tombstones
+BEGIN SELECT RAISE(ABORT, 'fcguard: keys of pruned writes stay as they are'); END;
+CREATE TRIGGER fc_tombstones_no_delete BEFORE DELETE ON fc_tombstones
+WHEN NOT EXISTS (SELECT 1 FROM fc_meta WHERE key = 'pruning')
+BEGIN SELECT RAISE(ABORT, 'fcguard: keys of pruned writes stay as they are'); END;
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2)
 """Script `n` brings a ledger from version `n` to `n + 1`. Only ever appended to."""
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)

@@ -24,6 +24,7 @@ from fcguard.stores.spool import Spool
 from fcguard.stores.sqlite_check import Reached, decode_reached, encode_reached, examine
 from fcguard.stores.sqlite_lock import FileLock
 from fcguard.stores.sqlite_schema import Connector, begin, connect, translate
+from fcguard.stores.tombstone import Tombstone
 
 __all__ = ["Options", "SQLiteSession", "Synchronous"]
 
@@ -184,9 +185,27 @@ class SQLiteSession(Session[sqlite3.Connection]):
         if self._connection is not None:
             self.transact(lambda connection, now: sqlite_owners.retire(connection, self.owner.id, now))
 
-    def prune(self, before: float) -> Pruned:
-        """Remove some calls that finished before a wall clock."""
-        return self.transact(lambda connection, now: sqlite_retention.prune(connection, before))
+    def prunable(self, before: float, after: str) -> list[str]:
+        """Answer the ids of some calls that finished before a wall clock."""
+        return self.read(lambda connection: sqlite_retention.prunable(connection, before, after))
+
+    def prune(self, ids: Sequence[str], before: float, *, keys: bool) -> Pruned:
+        """Remove those of some calls that still can be removed."""
+        return self.transact(lambda connection, now: sqlite_retention.prune(connection, ids, before, now, keys=keys))
+
+    def forget_keys(self, before: float) -> int:
+        """Remove some tombstones of calls that ended before a wall clock."""
+        return self.transact(lambda connection, now: sqlite_retention.forget_keys(connection, before))
+
+    def tombstone(self, request_id: str) -> Tombstone | None:
+        """Answer what is kept of a pruned call."""
+        return self.read(
+            lambda connection: sqlite_retention.find_tombstone(connection, "t.request_id = ?", (request_id,))
+        )
+
+    def pages_of_tombstones(self) -> Iterator[list[tuple[Tombstone, bytes]]]:
+        """Yield pages of tombstones with their seals."""
+        return sqlite_rows.pages_of_tombstones(self.read)
 
     def put_blob(self, digest: str, kind: str, body: bytes) -> None:
         """Keep bytes."""

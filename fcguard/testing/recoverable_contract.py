@@ -3,20 +3,26 @@
 # ruff: noqa: D102, PT018 - the name of a test says what it checks
 from __future__ import annotations
 
+from typing import Any, Final
+
 import pytest
 
 from fcguard.errors import UsageError
 from fcguard.model.states import CallState
 from fcguard.stores.audit import audit
-from fcguard.stores.base import CallQuery, Stale
+from fcguard.stores.base import Accepted, Blocked, CallQuery, Stale
 from fcguard.stores.chain import verify
 from fcguard.stores.owner import Liveness
-from fcguard.stores.recoverable import RecoverableStore
+from fcguard.stores.recoverable import Pruned, RecoverableStore
+from fcguard.stores.tombstone import Tombstone, seal_of
 from fcguard.testing.store_contract import StoreContract, ask, enter, ids, move, open_call
 
 __all__ = ["RecoverableStoreContract"]
 
 _S = CallState
+_KEYS: Final[dict[str, Any]] = {
+    "idempotency_scope": "s", "idempotency_key": "k", "effect_key": "e", "digest": "d",
+}  # fmt: skip
 
 
 class RecoverableStoreContract(StoreContract):
@@ -163,6 +169,90 @@ class RecoverableStoreContract(StoreContract):
         store.prune(before=200.0)
         assert verify(store.events(), gaps=store.gaps()).fault is None
         assert ids(store.calls(CallQuery())) == ["fc-20260130-000001"]
+
+    def test_pruning_keeps_the_keys_of_writes_that_took_effect(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1, tool="refund", **_KEYS))
+        ask(store, move(1, 1, _S.SUCCEEDED, result={"data": 5}))
+        before = store.now()
+        pruned = store.prune(before=200.0)
+        assert (pruned.calls, pruned.kept, pruned.forgotten) == (1, 1, 0)
+        assert store.get("fc-20260130-000001") is None and ids(store.calls()) == []
+        buried = store.tombstone("fc-20260130-000001")
+        assert buried is not None and before <= buried.pruned_at <= store.now()
+        assert buried == Tombstone(
+            "s", "k", "d", "fc-20260130-000001", "task", "refund", _S.SUCCEEDED, 101.0, buried.pruned_at
+        )
+        assert list(store.tombstones()) == [(buried, seal_of(buried))]
+        again = ask(store, open_call(2, **_KEYS))
+        assert again == Blocked("pruned", "fc-20260130-000001", _S.SUCCEEDED, buried.pruned_at)
+        other = ask(store, open_call(2, **_KEYS | {"digest": "x"}))
+        assert other == Blocked("conflict", "fc-20260130-000001", _S.SUCCEEDED, buried.pruned_at)
+        assert store.get("fc-20260130-000002") is None, "nothing is opened"
+        assert ask(store, open_call(2, **_KEYS | {"idempotency_scope": "other"})) == Accepted(1)
+
+    def test_a_key_without_scope_stays_too(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1, idempotency_key="k", digest="d"))
+        ask(store, move(1, 1, _S.SUCCEEDED))
+        store.prune(before=200.0)
+        answer = ask(store, open_call(2, idempotency_key="k", digest="d"))
+        assert isinstance(answer, Blocked) and answer.reason == "pruned"
+        assert ask(store, open_call(3, idempotency_key="k", idempotency_scope="s", digest="d")) == Accepted(1)
+
+    @pytest.mark.parametrize("state", [_S.FAILED, _S.REJECTED])
+    def test_a_pruned_call_that_changed_nothing_leaves_nothing(self, store: RecoverableStore, state: CallState) -> None:
+        start = _S.STARTED if state is _S.FAILED else _S.PREPARED
+        ask(store, open_call(1, state=start, **_KEYS))
+        ask(store, move(1, 1, state))
+        ask(store, enter(2, **_KEYS))
+        pruned = store.prune(before=200.0)
+        assert (pruned.calls, pruned.kept, pruned.forgotten) == (2, 0, 0)
+        assert list(store.tombstones()) == [] and store.tombstone("fc-20260130-000001") is None
+        assert ask(store, open_call(3, **_KEYS)) == Accepted(1)
+
+    @pytest.mark.parametrize("state", [_S.UNCERTAIN, _S.PARKED, _S.CONFIRMING])
+    def test_a_write_that_may_have_taken_effect_stays_whole(self, store: RecoverableStore, state: CallState) -> None:
+        ask(store, open_call(1, **_KEYS))
+        ask(store, move(1, 1, state))
+        assert store.prune(before=1e12, keys=True).calls == 0
+        assert ask(store, open_call(2, **_KEYS)) == Blocked("pending", "fc-20260130-000001", state)
+
+    def test_keys_leave_only_if_that_is_asked_for(self, store: RecoverableStore) -> None:
+        for number in (1, 2, 3):
+            ask(store, open_call(number, idempotency_scope="s", idempotency_key=f"k{number}", digest="d"))
+            ask(store, move(number, 1, _S.SUCCEEDED, at=100.0 + number))
+        assert store.prune(before=103.0).kept == 2
+        assert store.prune(before=102.0, keys=True).forgotten == 1, "the tombstone of a call that ended before"
+        assert [one.request_id for one, _ in store.tombstones()] == ["fc-20260130-000002"]
+        pruned = store.prune(before=104.0, keys=True)
+        assert (pruned.calls, pruned.kept, pruned.forgotten) == (1, 0, 2)
+        assert list(store.tombstones()) == []
+        for number in (1, 2, 3):
+            command = open_call(10 + number, idempotency_scope="s", idempotency_key=f"k{number}", digest="d")
+            assert ask(store, command) == Accepted(1)
+        assert audit(store).ok
+
+    def test_keys_stay_for_as_long_as_one_prunes(self, store: RecoverableStore) -> None:
+        ask(store, open_call(1, **_KEYS))
+        ask(store, move(1, 1, _S.SUCCEEDED))
+        for number in range(2, 5):
+            store.prune(before=1e12)
+            ask(store, enter(number, at=100.0))
+        answer = ask(store, open_call(9, **_KEYS))
+        assert isinstance(answer, Blocked) and answer.request_id == "fc-20260130-000001"
+        found = audit(store)
+        assert (found.fault, found.tombstones) == (None, 1)
+
+    def test_pruning_many_tells_how_far_it_is(self, store: RecoverableStore) -> None:
+        for number in range(1200):
+            store.submit(enter(number, at=100.0 + number % 2), lambda answer: None)
+        ask(store, open_call(1200, **_KEYS))
+        ask(store, move(1200, 1, _S.SUCCEEDED))
+        told: list[Pruned] = []
+        pruned = store.prune(before=101.0, progress=told.append)
+        assert (pruned.calls, pruned.events, pruned.kept) == (600, 600, 0)
+        assert told[-1] == pruned and [part.calls for part in told] == sorted(part.calls for part in told)
+        assert store.prune(before=102.0) == Pruned(601, 602, kept=1)
+        assert verify(store.events(), gaps=store.gaps()).fault is None
 
     def test_a_blob_is_kept_until_it_is_erased(self, store: RecoverableStore) -> None:
         store.put_blob("digest", "secret", b"value and salt")

@@ -121,7 +121,7 @@ def test_prune_tells_before_it_removes(shell: Shell, calls: dict[str, str]) -> N
     assert shell("prune", "--older-than", "long").code == 2
 
 
-def test_prune_says_that_repeats_are_sent_again_and_they_are(shell: Shell, tmp_path: Path) -> None:
+def test_prune_keeps_keys_unless_it_is_told_otherwise_and_says_so(shell: Shell, tmp_path: Path) -> None:
     def order() -> tuple[int, bool]:
         sent: list[str] = []
         store = SQLiteStore(tmp_path / "ledger.db")
@@ -136,11 +136,27 @@ def test_prune_says_that_repeats_are_sent_again_and_they_are(shell: Shell, tmp_p
         return len(sent), result.success
 
     assert (order(), order()) == ((1, True), (0, True))
-    told = shell("prune", "--older-than", "0s").out
-    assert "would be sent again" in told
+    (first, *_) = [row["request_id"] for row in reversed(shell("list", "--json").lines)]
+    told = shell("prune", "--older-than", "0s")
+    assert "1 keys of writes would stay" in told.out and "would be refused" in told.out
     assert order() == (0, True), "nothing was removed"
-    assert "are sent again" in shell("prune", "--older-than", "0s", "--yes").out
+    removed = shell("prune", "--older-than", "0s", "--yes")
+    assert "; 1 keys of writes stay: " in removed.out
+    assert order() == (0, False), "it is not sent"
+    assert "1 keys of pruned writes" in shell("verify").out
+    assert shell("verify", "--json").json["tombstones"] == 1
+    shown = shell("show", first)
+    assert (shown.code, "order  SUCCEEDED, pruned 20" in shown.out) == (0, True)
+    assert shell("show", first, "--json").json["pruned"] is True
+    assert first not in shell("list").out
+    told = shell("prune", "--older-than", "0s", "--with-keys")
+    assert "and 1 keys of writes: their writes would be sent again" in told.out
+    assert order() == (0, False), "nothing was removed"
+    removed = shell("prune", "--older-than", "0s", "--with-keys", "--yes", "--json").json
+    assert (removed["forgotten"], removed["kept"], removed["removed"]) == (1, 0, True)
     assert order() == (1, True)
+    assert shell("show", first).code == 2
+    assert "their writes are sent again" in shell("prune", "--older-than", "0s", "--with-keys", "--yes").out
     assert "SENT AGAIN" in shell("prune", "--help", store=False).out
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from fcguard.errors import ConfigurationError, StoreError
 from fcguard.model.states import TERMINAL_STATES, CallState
+from fcguard.stores.audit import audit
 from fcguard.stores.base import Accepted, Blocked, CallQuery, Enter, Event, Identity, Replayed
 from fcguard.stores.chain import verify
 from fcguard.stores.memory import MemoryStore
@@ -41,15 +42,18 @@ def test_the_oldest_finished_calls_leave_and_open_ones_stay() -> None:
     assert [int(request_id[-6:]) for request_id in ids(store.calls())] == [20, 19, 18, 17, 0]
 
 
-def test_a_call_that_leaves_takes_its_key_along() -> None:
+def test_a_call_that_leaves_leaves_its_key() -> None:
     store = MemoryStore(max_calls=1)
     keys: dict[str, Any] = {"idempotency_scope": "s", "idempotency_key": "k", "digest": "d"}
     ask(store, open_call(1, **keys))
     ask(store, move(1, 1, CallState.SUCCEEDED, result={"data": 1}))
     ask(store, enter(2))
-    assert ask(store, open_call(3, **keys)) == Accepted(1)
+    answer = ask(store, open_call(3, **keys))
+    assert isinstance(answer, Blocked) and (answer.reason, answer.request_id) == ("pruned", "fc-20260130-000001")
+    assert store.get("fc-20260130-000001") is None
 
 
+_MODULES = ("memory.py", "memory_rows.py", "memory_keys.py")
 _HOLD_THE_LOCK = {"submit", "_whole", "_changing", "_unspool"}
 """A trace function can raise where the interpreter never does: between the end of a `with` block and the release of its lock."""
 
@@ -60,7 +64,7 @@ def interrupt_at(line: int) -> Any:
 
     def trace(frame: Any, event: str, _: Any) -> Any:
         code = frame.f_code
-        if Path(code.co_filename).name not in ("memory.py", "memory_rows.py") or code.co_name in _HOLD_THE_LOCK:
+        if Path(code.co_filename).name not in _MODULES or code.co_name in _HOLD_THE_LOCK:
             return trace
         if event == "line" and next(seen) == line:
             raise KeyboardInterrupt
@@ -132,6 +136,24 @@ def test_an_interrupt_at_any_line_loses_nothing_and_leaves_nothing_for_ever(act:
         _assert_whole(store)
         if not was_interrupted:
             assert line > 3
+            return
+
+
+@pytest.mark.parametrize("leaving", ["pruned", "pushed out"])
+def test_an_interrupt_while_a_write_leaves_loses_neither_the_call_nor_its_key(leaving: str) -> None:
+    for line in count(1):
+        store = MemoryStore(max_calls=2, max_keys=1)
+        ask(store, open_call(1, **KEYS))
+        ask(store, move(1, 1, CallState.SUCCEEDED, result={"data": 1}))
+        ask(store, enter(2))
+        act = partial(store.prune, 200.0) if leaving == "pruned" else partial(store.submit, enter(3), lambda _: None)
+        was_interrupted = interrupted(store, line, act)
+        assert isinstance(ask(store, open_call(9, **KEYS)), Replayed | Blocked), "never neither"
+        assert (store.get("fc-20260130-000001") is None) == (store.tombstone("fc-20260130-000001") is not None)
+        _assert_whole(store)
+        assert audit(store).ok
+        if not was_interrupted:
+            assert line > 10
             return
 
 
