@@ -155,7 +155,7 @@ def test_a_task_of_another_guard_is_narrowed_too(guard: Guard, tmp_path: Any) ->
 
 def test_everything_else_is_the_inner_tasks_own(guard: Guard) -> None:
     guard.tool(lambda: current_call().context.model_dump(), name="look", effect="read")
-    outer: Any = {"environment": Environment(name="a"), "roles": {"admin"}, "actor": "Ann", "budget": Budget(calls=1)}
+    outer: Any = {"environment": Environment(name="a"), "roles": {"admin"}, "actor": "Ann", "budget": Budget(calls=2)}
     with guard.task("outer", **outer), guard.task("inner", environment="b"):
         seen = [guard.call("look").data for _ in range(2)]
     assert [one["environment"]["name"] for one in seen] == ["b", "b"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fcguard.config import Config
+from fcguard.constraints.bounds import deadline_of
 from fcguard.io import IO
 from fcguard.model.call import Call
 from fcguard.model.context import OUTSIDE
@@ -22,6 +23,8 @@ async def assemble_context(call: Call, config: Config, io: IO) -> None:
     if task is not None:
         if call.purpose == "primary":
             task.calls += 1
+            for outer in task.around:
+                outer.calls += 1
         budget = call.context.budget
-        if budget is not None and budget.seconds is not None:
-            call.deadline = task.started + budget.seconds
+        if budget is not None or task.bounds:
+            call.deadline = deadline_of(call)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fcguard.config import Config, Prepared
+from fcguard.constraints.bounds import task_out_of_time
 from fcguard.io import IO
 from fcguard.model.attempt import Abandoned, Attempt, NotEntered
 from fcguard.model.call import Call
@@ -27,7 +28,7 @@ async def execute_tool(call: Call, config: Config, io: IO) -> None:
     started = io.monotonic()
     timeout = tool.timeout
     if call.deadline is not None:
-        timeout = _within(call.deadline - started, timeout)
+        timeout = _within(call, call.deadline - started, timeout)
     attempt = Attempt(len(call.attempts) + 1, io.now(), started, timeout, call.pause)
     if not prepared.is_read:
         if call.effect_key is None and call.idempotency_key is None:
@@ -41,6 +42,9 @@ async def execute_tool(call: Call, config: Config, io: IO) -> None:
     if task is not None:
         task.attempts += 1
         task.cost += tool.cost
+        for outer in task.around:
+            outer.attempts += 1
+            outer.cost += tool.cost
     config.observer.attempt_started(call, attempt)
     try:
         if attempt.number > 1 and lacks_licence(call, io):  # the ledger took so long
@@ -67,9 +71,10 @@ _LONGEST_WAIT: Final = 9e9
 """Seconds, some 285 years; a thread cannot wait longer, so that a budget beyond it is no limit."""
 
 
-def _within(left: float, timeout: float | None) -> float | None:
+def _within(call: Call, left: float, timeout: float | None) -> float | None:
     if left <= 0:
-        raise Halt(Failure.of(ErrorType.BUDGET_EXHAUSTED, "The task's time is used up; nothing was sent.", "execution"))
+        message = f"The time of {task_out_of_time(call)} is used up; nothing was sent."
+        raise Halt(Failure.of(ErrorType.BUDGET_EXHAUSTED, message, "execution"))
     if left >= _LONGEST_WAIT:
         return timeout
     return left if timeout is None else min(left, timeout)

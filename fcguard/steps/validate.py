@@ -33,7 +33,8 @@ async def validate_call(call: Call, config: Config, io: IO) -> None:
         approval = await _check_approval(call, config, io) if prepared.needs_approval else None
         call.verdict = Verdict(prepared.passed, approval=approval) if approval else prepared.all_passed
     constraints = prepared.constraints
-    if call.context.budget is not None and task_budget not in constraints:
+    is_bounded = call.context.budget is not None or (call.task is not None and call.task.bounds)
+    if is_bounded and task_budget not in constraints:
         constraints = (task_budget, *constraints)
     if constraints:
         failure = await admit(call, constraints, io)
