@@ -145,22 +145,22 @@ class Worker:
         assert line, "the worker has ended"
         return json.loads(line)  # type: ignore[no-any-return]
 
-    def tell(self, tool: str = "look", do: str = "succeed") -> None:
-        """Have it call a tool, without waiting."""
-        self._write(json.dumps({"tool": tool, "do": do}))
+    def tell(self, tool: str = "look", do: str = "succeed", later: float = 0.0) -> None:
+        """Have it call a tool, without waiting; before, its wall clock moves on by `later` seconds."""
+        self._write(json.dumps({"tool": tool, "do": do, "later": later}))
 
     def release(self) -> dict[str, Any]:
         """Let a tool that waits end; answer the envelope."""
         self._write("")
         return self.hear()
 
-    def call(self, tool: str = "look", do: str = "succeed") -> dict[str, Any]:
-        self.tell(tool, do)
+    def call(self, tool: str = "look", do: str = "succeed", later: float = 0.0) -> dict[str, Any]:
+        self.tell(tool, do, later)
         return self.hear()
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(60)
 
     def _write(self, line: str) -> None:
         assert self.process.stdin is not None

@@ -1,7 +1,8 @@
 """A worker process that does, line by line, what its standard input says: `worker.py PLACE DIRECTORY OPTIONS`.
 
 A line is JSON: {"tool": "look" or "save", "do": "succeed", "fail" or "wait"}; the answer is a line of JSON with the envelope. A
-tool that waits first writes {"entered": ...}, and ends at the next line.
+tool that waits first writes {"entered": ...}, and ends at the next line. "later" moves the wall clock of breaker and pool on
+before, by so many seconds.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,13 @@ def say(**words: Any) -> None:
 
 def main(place: str, directory: str, options: dict[str, Any]) -> None:
     state = open_state(place)
-    breaker = CircuitBreaker("orders", state=state, **options["breaker"]) if "breaker" in options else None
-    pool = ResourcePool("qa", ["ann"], state=state, **options["pool"]) if "pool" in options else None
+    later = [0.0]
+
+    def wall() -> float:
+        return time.time() + later[0]
+
+    breaker = CircuitBreaker("orders", state=state, wall=wall, **options["breaker"]) if "breaker" in options else None
+    pool = ResourcePool("qa", ["ann"], state=state, wall=wall, **options["pool"]) if "pool" in options else None
     guard = Guard(store=open_ledger(place, Path(directory)), evidence_dir=Path(directory) / "evidence")
 
     def work(do: str) -> str:
@@ -46,6 +53,7 @@ def main(place: str, directory: str, options: dict[str, Any]) -> None:
     say(ready=True)
     for line in sys.stdin:
         wanted = json.loads(line)
+        later[0] += wanted["later"]
         with guard.task("work"):
             result = guard.call(wanted["tool"], {"do": wanted["do"]})
         say(success=result.success, error_type=result.error_type, attempts=result.attempts, wait=result.retry_after)
