@@ -29,6 +29,7 @@ from fcguard.constraints import (
 )
 from fcguard.model.context import Budget
 from fcguard.model.outcome import Applied, NotApplied
+from tests.ledger_reading import LIMIT
 
 
 @pytest.fixture
@@ -192,10 +193,10 @@ def test_a_rate_and_a_pool(make_guard: Any) -> None:
 def test_an_abandoned_thread_keeps_its_place(make_guard: Any) -> None:
     guard, release, ended = make_guard(), threading.Event(), threading.Event()
 
-    @guard.tool(effect="read", timeout=0.05, retry=1, constraints=[Concurrency(1)])
+    @guard.tool(effect="read", timeout=LIMIT, retry=1, constraints=[Concurrency(1)])
     def slow(wait: bool) -> int:
         if wait:
-            release.wait(20)
+            release.wait(60)
             ended.set()
         return 1
 
@@ -203,8 +204,8 @@ def test_an_abandoned_thread_keeps_its_place(make_guard: Any) -> None:
     refused = slow(wait=False)
     assert refused.error_type == "RESOURCE_EXHAUSTED" and "abandoned" in refused.message
     release.set()
-    ended.wait(20)
-    result, until = slow(wait=False), time.monotonic() + 20
+    ended.wait(60)
+    result, until = slow(wait=False), time.monotonic() + 60
     while not result.success and time.monotonic() < until:
         result = slow(wait=False)
     assert result.success

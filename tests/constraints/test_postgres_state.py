@@ -114,7 +114,7 @@ def test_usable_after_a_fork(make: Any) -> None:
     state.change("n", add)
     child = multiprocessing.get_context("fork").Process(target=state.change, args=("n", add))
     child.start()
-    child.join(30)
+    child.join(60)
     assert child.exitcode == 0
     assert state.change("n", add) == 3
 
