@@ -93,7 +93,7 @@ def _verdict(found: Verification, checkpoints: int, since: int | None) -> str:
     against = f", against {checkpoints} checkpoint{'s' * (checkpoints != 1)}" if checkpoints else ""
     newer = f" ({since} since the newest checkpoint)" if since is not None else ""
     pruned = f", {found.pruned} pruned{newer}" if found.pruned else ""
-    keys = f", {found.tombstones} keys of pruned writes" if found.tombstones else ""
+    keys = f", {_keys(found.tombstones)} of pruned writes" if found.tombstones else ""
     read = f"{found.events} events of {found.tasks} tasks{pruned}{keys}{against}"
     return f"all hold: {read}" if found.fault is None else f"DOES NOT HOLD: {found.fault}\n{read} read before"
 
@@ -185,12 +185,16 @@ def _prunable(ledger: RecoverableStore, before: float, *, keys: bool) -> Pruned:
     return Pruned(len(rows), 0, 0 if keys else holding, holding + old if keys else 0)
 
 
+def _keys(count: int) -> str:
+    return f"{count} key{'s' * (count != 1)}"
+
+
 def _told(pruned: Pruned, before: float, *, is_sure: bool, keys: bool) -> str:
-    left = f"{pruned.forgotten} keys of writes" if keys else ""
+    left = f"{_keys(pruned.forgotten if keys else pruned.kept)} of writes"
     effect = (_SENT_AGAIN if keys else _REFUSED).format("are" if is_sure and keys else "is" if is_sure else "would be")
     moment = f"before {when(before)} UTC"
     if is_sure:
         removed = f"removed {pruned.calls} calls and {pruned.events} events from {moment}"
-        return f"{removed}, and {left}: {effect}" if keys else f"{removed}; {pruned.kept} keys of writes stay: {effect}"
+        return f"{removed}, and {left}: {effect}" if keys else f"{removed}; kept {left}: {effect}"
     ended = f"{pruned.calls} calls ended {moment}; add --yes to remove them"
-    return f"{ended} and {left}: {effect}" if keys else f"{ended}; {pruned.kept} keys of writes would stay: {effect}"
+    return f"{ended} and {left}: {effect}" if keys else f"{ended}; {left} would be kept: {effect}"

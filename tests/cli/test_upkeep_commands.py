@@ -138,19 +138,19 @@ def test_prune_keeps_keys_unless_it_is_told_otherwise_and_says_so(shell: Shell, 
     assert (order(), order()) == ((1, True), (0, True))
     (first, *_) = [row["request_id"] for row in reversed(shell("list", "--json").lines)]
     told = shell("prune", "--older-than", "0s")
-    assert "1 keys of writes would stay" in told.out and "would be refused" in told.out
+    assert "1 key of writes would be kept" in told.out and "would be refused" in told.out
     assert order() == (0, True), "nothing was removed"
     removed = shell("prune", "--older-than", "0s", "--yes")
-    assert "; 1 keys of writes stay: " in removed.out
+    assert "; kept 1 key of writes: " in removed.out
     assert order() == (0, False), "it is not sent"
-    assert "1 keys of pruned writes" in shell("verify").out
+    assert "1 key of pruned writes" in shell("verify").out
     assert shell("verify", "--json").json["tombstones"] == 1
     shown = shell("show", first)
     assert (shown.code, "order  SUCCEEDED, pruned 20" in shown.out) == (0, True)
     assert shell("show", first, "--json").json["pruned"] is True
     assert first not in shell("list").out
     told = shell("prune", "--older-than", "0s", "--with-keys")
-    assert "and 1 keys of writes: their writes would be sent again" in told.out
+    assert "and 1 key of writes: their writes would be sent again" in told.out
     assert order() == (0, False), "nothing was removed"
     removed = shell("prune", "--older-than", "0s", "--with-keys", "--yes", "--json").json
     assert (removed["forgotten"], removed["kept"], removed["removed"]) == (1, 0, True)

@@ -258,6 +258,31 @@ def test_a_prune_that_is_killed_leaves_the_call_or_its_key(
     store.close()
 
 
+def test_no_repeat_slips_through_while_another_process_prunes(place: tuple[str, str, Callable[[], Any]]) -> None:
+    """In a task of its own, so that no lock of the chain keeps the two apart."""
+    writes = 1500
+    store, other = place[2](), place[2]()
+    fill(store, writes)
+    pruning = threading.Thread(target=lambda: other.prune(1e12))
+    pruning.start()
+    answers, refused = list[Any](), list[str]()
+    for number in range(0, writes, 5):
+        again = open_call(
+            9000 + number, idempotency_scope="s", idempotency_key=f"k{number}", digest="d", task_id="mine"
+        )
+        try:
+            answers.append(ask(store, again))
+        except StoreError as error:
+            refused.append(str(error))
+    pruning.join()
+    assert all("was pruned while" in said or "is missing" in said for said in refused), "it was not sent either"
+    assert not [answer for answer in answers if isinstance(answer, Accepted)]
+    assert len(answers) > writes / 10
+    assert len(list(store.tombstones())) == writes and audit(store).ok
+    store.close()
+    other.close()
+
+
 def test_an_interrupt_between_two_parts_loses_nothing(store: SQLiteStore) -> None:
     fill(store, 1200)
 
