@@ -9,6 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from fcguard.approval.request import Decision
 from fcguard.approval.resume import decide
+from fcguard.approval.store import ApprovalStore
 from fcguard.call_logs import listen_to_calls
 from fcguard.children import Children
 from fcguard.config import Config, Prepared, Toolbox
@@ -74,6 +75,8 @@ class Guard(Declaring, Recovering):
         recovery: the recovery table.
         approver: decides about approvals; None: nobody does, and the answer is no.
         grants: standing approvals.
+        approvals: where requests wait until somebody decides, and grants are kept: a store, or its URL as for `store`. Instead of
+            `approver=Deferred(approvals), grants=approvals`; what a URL names is closed with the guard.
         prefixes: transport prefixes that a model may put before a tool's name.
         unregistered: names and globs that tasks may allow or forbid although no tool of this guard has them: tools of another
             guard, tools that are registered later, what is forbidden in case it ever exists.
@@ -98,6 +101,7 @@ class Guard(Declaring, Recovering):
         recovery: RecoveryTable = DEFAULT_TABLE,
         approver: Any = None,
         grants: Any = None,
+        approvals: ApprovalStore | str | None = None,
         prefixes: Sequence[str] = _PREFIXES,
         unregistered: Iterable[str] = (),
         worker_threads: int = 128,
@@ -115,7 +119,12 @@ class Guard(Declaring, Recovering):
             from fcguard.stores.opening import ledger_of  # a guard with a store of its own does not pay for it
 
             store = ledger_of(store)
+        if approvals is not None:
+            from fcguard.approval.opening import deferring  # nor does one that defers nothing
+
+            approver, grants = deferring(approvals, approver, grants)
         self.store = store
+        self._opened = approver.store if isinstance(approvals, str) else None
         self._artifacts = ArtifactDirectory(evidence_dir if evidence_dir is not None else Path(".fcguard/evidence"))
         self._capture = listen_to_calls(self._keep, self._artifacts) if capture_logs else None
         if observer is None:
@@ -378,8 +387,10 @@ class Guard(Declaring, Recovering):
         return definitions(self.allowed(), format)
 
     def close(self) -> None:
-        """Finish what the ledger still has to write, and close it. Idempotent."""
+        """Finish what the ledger still has to write, and close it; and the approvals, if the guard opened them. Idempotent."""
         self.store.close()
+        if self._opened is not None:
+            self._opened.close()
         self._workers.release()
         if self._capture is not None:
             self._capture.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from time import monotonic
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fcguard.errors import MissingExtraError
 
@@ -95,7 +96,8 @@ def is_server_url(url: str) -> bool:
     """Answer whether a text is the URL of a PostgreSQL server that can be read."""
     try:
         conninfo_to_dict(url)
-    except psycopg.Error:
+        urlsplit(url)
+    except (psycopg.Error, ValueError):
         return False
     return url.startswith(("postgresql://", "postgres://"))
 

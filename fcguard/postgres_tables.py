@@ -121,7 +121,9 @@ def migrate_approvals(connection: psycopg.Connection[Any], name: str, schema: st
         for statements in _MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(_in(schema, statement))
-        connection.execute(_in(schema, "UPDATE {schema}.fc_approval_version SET version = %s"), (APPROVALS_VERSION,))
+        reached = sql.SQL("UPDATE {table} SET version = {version}")
+        table = sql.Identifier(schema, "fc_approval_version")
+        connection.execute(reached.format(table=table, version=sql.Literal(APPROVALS_VERSION)))
 
 
 def make_beside(connection: psycopg.Connection[Any], name: str, schema: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fcguard.approval.approvers import Deferred
 from fcguard.approval.request import ApprovalRequest, Decision, make_request
-from fcguard.approval.store import ApprovalStore, GrantStore, StoredApproval
+from fcguard.approval.store import ApprovalStore, GrantStore, StoredApproval, time_of
 from fcguard.io import IO
 from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, Violation
@@ -111,6 +111,8 @@ async def review(
     reason = needed.message if isinstance(needed, Violation) else ""
     ttl = getattr(approver, "ttl_seconds", _TTL_SECONDS)
     try:
+        if isinstance(approver, Deferred):
+            now = await io.call(time_of, approver.store, now)
         request = make_request(call, tool, now=now, ttl=ttl, policy_version=policy_version, reason=reason)
         if grants is not None:
             grant = await io.call(grants.use, request.tool, request.version, call.arguments, request.identity, now)

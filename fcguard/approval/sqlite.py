@@ -13,7 +13,8 @@ from typing import Any, Final
 from fcguard.approval.grants import Grant
 from fcguard.approval.request import ApprovalRequest, Decision
 from fcguard.approval.store import ApprovalState, StoredApproval, standing
-from fcguard.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
+from fcguard.errors import ConfigurationError, StoreCorrupt, StoreTooNew, StoreUnavailable, UsageError
+from fcguard.store_urls import is_url
 
 __all__ = ["SQLiteApprovals"]
 
@@ -40,21 +41,33 @@ class SQLiteApprovals:
     but not be rebuilt from the file.
 
     Args:
-        path: the file; made, readable by its owner only, if there is none. Its directory must exist.
+        path: the file, no URL; made, readable by its owner only, if there is none. Its directory must exist.
         timeout: longest wait in seconds for another process that writes.
+        create: whether a missing file, or missing tables in it, are made; else that is `StoreUnavailable`, and nothing is touched.
 
     Raises:
+        ConfigurationError: the path is a URL.
         StoreUnavailable: the file cannot be opened or made.
         StoreTooNew: it was written by a newer fcguard.
         StoreCorrupt: it is not a SQLite file.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, timeout: float = 30.0) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, timeout: float = 30.0, create: bool = True) -> None:
+        if is_url(os.fspath(path)):  # which may hold a password
+            raise ConfigurationError(
+                "SQLiteApprovals takes the path of a file, and this one is a URL; write SQLiteApprovals('path'), "
+                "Guard(approvals='sqlite:///path'), open_approvals('sqlite:///path') of fcguard.approval, or "
+                "PostgresApprovals('postgresql://user@host/db')"
+            )
         self.path, self._timeout = Path(path), timeout
-        try:
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise StoreUnavailable(f"approvals file {str(self.path)!r}: {error.strerror}") from None
+        self.name = f"approvals file {str(self.path)!r}"
+        if create:
+            try:
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            except OSError as error:
+                raise StoreUnavailable(f"{self.name}: {error.strerror}") from None
+        else:
+            self._look()
         with self._transaction() as connection:
             for statement in _SCHEMA:
                 connection.execute(statement)
@@ -62,9 +75,7 @@ class SQLiteApprovals:
             if found is None:
                 connection.execute("INSERT INTO fc_approval_version VALUES (?)", (_VERSION,))
             elif found[0] > _VERSION:
-                raise StoreTooNew(
-                    f"approvals file {str(self.path)!r} has version {found[0]}; this fcguard knows up to {_VERSION}"
-                )
+                raise StoreTooNew(f"{self.name} has version {found[0]}; this fcguard knows up to {_VERSION}")
 
     def put(self, request: ApprovalRequest, now: float) -> StoredApproval:
         """Keep a request as pending, or answer the open one of the same subject, or the one of the same id."""
@@ -118,12 +129,18 @@ class SQLiteApprovals:
             return stored if taken.rowcount == 1 else None
 
     def add(self, grant: Grant) -> None:
-        """Keep a grant."""
+        """Keep a grant.
+
+        Raises:
+            UsageError: there is one of this id, with the uses that are left of it.
+        """
         with self._transaction() as connection:
-            connection.execute(
-                "INSERT INTO fc_grants (grant_id, tool, uses_left, body) VALUES (?, ?, ?, ?)",
+            added = connection.execute(
+                "INSERT OR IGNORE INTO fc_grants (grant_id, tool, uses_left, body) VALUES (?, ?, ?, ?)",
                 (grant.grant_id, grant.tool, grant.uses, _dump(grant.as_json())),
             )
+        if not added.rowcount:
+            raise UsageError(f"there is a grant {grant.grant_id!r} already; leave grant_id out, or revoke that one")
 
     def grants(self) -> Sequence[tuple[Grant, int]]:
         """Answer every grant with the uses that are left, oldest first."""
@@ -153,6 +170,22 @@ class SQLiteApprovals:
         with self._transaction() as connection:
             return connection.execute("DELETE FROM fc_grants WHERE grant_id = ?", (grant_id,)).rowcount == 1
 
+    def close(self) -> None:
+        """Do nothing: between two operations nothing is open."""
+
+    def _look(self) -> None:
+        if not self.path.is_file():
+            raise StoreUnavailable(f"{self.name}: there is no such file")
+        try:
+            with closing(sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+                known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'fc_approvals'").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise StoreCorrupt(f"{self.name}: {error}") from None
+        if known is None:
+            raise StoreUnavailable(
+                f"{self.name} holds no approvals; give the path that SQLiteApprovals(path) was given"
+            )
+
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
@@ -172,7 +205,7 @@ class SQLiteApprovals:
                 if isinstance(error, (sqlite3.OperationalError, sqlite3.IntegrityError))
                 else StoreCorrupt
             )
-            raise kind(f"approvals file {str(self.path)!r}: {error}") from error
+            raise kind(f"{self.name}: {error}") from error
 
 
 def _one(connection: sqlite3.Connection, request_id: str) -> StoredApproval | None:
@@ -192,4 +225,5 @@ def _stored(row: tuple[Any, ...]) -> StoredApproval:
 
 
 def _dump(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=repr)
+    # Escaped, since SQLite keeps no text with half a surrogate pair.
+    return json.dumps(value, sort_keys=True, default=repr)

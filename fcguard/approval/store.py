@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from fcguard.approval.grants import Grant
 from fcguard.approval.request import ApprovalRequest, Decision
+from fcguard.errors import UsageError
 
-__all__ = ["ApprovalState", "ApprovalStore", "GrantStore", "MemoryApprovals", "StoredApproval", "standing"]
+__all__ = ["ApprovalState", "ApprovalStore", "GrantStore", "MemoryApprovals", "StoredApproval", "standing", "time_of"]
 
 ApprovalState = Literal["pending", "approved", "denied", "used"]
 
@@ -41,7 +42,11 @@ class StoredApproval:
 
 @runtime_checkable
 class ApprovalStore(Protocol):
-    """Keeps approval requests; every method is atomic, for all threads and processes that share the store."""
+    """Keeps approval requests; every method is atomic, for all threads and processes that share the store.
+
+    `now` is the caller's wall clock in seconds. A store that hosts share may have a method `now()` that answers a clock which is the same
+    for all of them: then requests are made and judged on that one.
+    """
 
     def put(self, request: ApprovalRequest, now: float) -> StoredApproval:
         """Keep a request as pending, or answer the open one of the same subject, or the one of the same id."""
@@ -81,7 +86,11 @@ class GrantStore(Protocol):
     """Keeps grants and counts their uses, exactly, for all threads and processes that share the store."""
 
     def add(self, grant: Grant) -> None:
-        """Keep a grant."""
+        """Keep a grant.
+
+        Raises:
+            UsageError: there is one of this id, with the uses that are left of it.
+        """
         ...
 
     def grants(self) -> Sequence[tuple[Grant, int]]:
@@ -106,6 +115,12 @@ def standing(stored: StoredApproval | None, decision: Decision, now: float) -> S
     if decision.digest is not None and decision.digest != stored.request.digest:
         return None
     return replace(stored, state="approved" if decision.approved else "denied", decision=decision, decided_at=now)
+
+
+def time_of(store: Any, now: float) -> float:
+    """Answer the wall clock in seconds on which a store's requests expire: its own if it has one, else `now`."""
+    own = getattr(store, "now", None)
+    return now if own is None else float(own())
 
 
 class MemoryApprovals:
@@ -162,8 +177,14 @@ class MemoryApprovals:
             return stored
 
     def add(self, grant: Grant) -> None:
-        """Keep a grant."""
+        """Keep a grant.
+
+        Raises:
+            UsageError: there is one of this id, with the uses that are left of it.
+        """
         with self._lock:
+            if grant.grant_id in self._grants:
+                raise UsageError(f"there is a grant {grant.grant_id!r} already; leave grant_id out, or revoke that one")
             self._grants[grant.grant_id] = (grant, grant.uses)
 
     def grants(self) -> Sequence[tuple[Grant, int]]:

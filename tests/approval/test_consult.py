@@ -227,25 +227,25 @@ def test_deferred_resumes_exactly_once(make_call: Any, ask: Any, store: Any, por
     assert asked.request_id in ask(asked, approver).message, "a new call is a new question"
 
 
-def test_deferred_no_stands_for_the_same_call(make_call: Any, ask: Any, store: Any, port: Any) -> None:
-    approver, call = Deferred(store), make_call()
+def test_deferred_no_stands_for_the_same_call(make_call: Any, ask: Any, told_store: Any, port: Any) -> None:
+    approver, call = Deferred(told_store), make_call()
     ask(call, approver)
-    store.decide(call.request_id, Decision(False, "bob", "no"), port.now())
+    told_store.decide(call.request_id, Decision(False, "bob", "no"), port.now())
     assert ask(make_call(), approver).code == "APPROVAL_DENIED"
     port.time += 100_000
     assert ask(make_call(), approver).code == "APPROVAL_REQUIRED"
 
 
-def test_deferred_approval_expires(make_call: Any, ask: Any, store: Any, port: Any) -> None:
-    approver, call = Deferred(store, ttl_seconds=60), make_call()
+def test_deferred_approval_expires(make_call: Any, ask: Any, told_store: Any, port: Any) -> None:
+    approver, call = Deferred(told_store, ttl_seconds=60), make_call()
     ask(call, approver)
-    store.decide(call.request_id, Decision(True, "bob", expires_at=port.now() + 10), port.now())
+    told_store.decide(call.request_id, Decision(True, "bob", expires_at=port.now() + 10), port.now())
     port.time += 10
     assert ask(call, approver).code == "APPROVAL_REQUIRED"
     other = make_call(arguments={"env": "x"})
     ask(other, approver)
     port.time += 60
-    assert not store.decide(other.request_id, Decision(True, "bob"), port.now())
+    assert not told_store.decide(other.request_id, Decision(True, "bob"), port.now())
 
 
 def test_a_call_that_moved_to_another_environment_asks_again(make_call: Any, ask: Any, store: Any, port: Any) -> None:
@@ -336,15 +336,15 @@ def test_grants_go_before_asking_and_are_counted(make_call: Any, ask: Any, store
     assert ask(make_call("edit", {"path": "a.txt", "mode": "777"}, **edit), None, store).code == "APPROVAL_REQUIRED"
 
 
-def test_grants_are_scoped(make_call: Any, ask: Any, store: Any, port: Any) -> None:
+def test_grants_are_scoped(make_call: Any, ask: Any, told_store: Any, port: Any) -> None:
     scope = {"tenant": "acme", "environment": "prod"}
-    store.add(
+    told_store.add(
         Grant(
             "deploy", {"env": Glob("pro?"), "note": ANY}, by="bob", uses=9, version="1", identity=scope, expires_at=2000
         )
     )
-    assert ask(make_call(), None, store) is None
-    assert ask(make_call(arguments={"env": "prod", "note": "x"}), None, store) is None
+    assert ask(make_call(), None, told_store) is None
+    assert ask(make_call(arguments={"env": "prod", "note": "x"}), None, told_store) is None
     for change in (
         {"tenant": "other"},
         {"version": "2"},
@@ -352,12 +352,12 @@ def test_grants_are_scoped(make_call: Any, ask: Any, store: Any, port: Any) -> N
         {"arguments": {"note": "x"}},
         {"arguments": {"env": "pro/"}},
     ):
-        assert ask(make_call(**change), None, store) is not None
+        assert ask(make_call(**change), None, told_store) is not None
     port.time = 2000
-    assert ask(make_call(), None, store) is not None
-    [(grant, left)] = store.grants()
+    assert ask(make_call(), None, told_store) is not None
+    [(grant, left)] = told_store.grants()
     assert (left, grant.arguments) == (7, {"env": Glob("pro?"), "note": ANY})
-    assert store.revoke(grant.grant_id) and not store.revoke(grant.grant_id)
+    assert told_store.revoke(grant.grant_id) and not told_store.revoke(grant.grant_id)
 
 
 def test_review_says_who_and_how(make_call: Any, port: Any) -> None:
