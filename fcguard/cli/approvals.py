@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
+from fcguard.approval.opening import open_approvals
 from fcguard.approval.request import Decision
 from fcguard.approval.sqlite import SQLiteApprovals
-from fcguard.approval.store import ApprovalState, StoredApproval
+from fcguard.approval.store import ApprovalState, ApprovalStore, StoredApproval, time_of
 from fcguard.cli.moments import when
 from fcguard.cli.output import print_json, print_table, reporting, say
 from fcguard.cli.source import Json, JsonLines
-from fcguard.errors import StoreCorrupt, StoreUnavailable, UsageError
+from fcguard.errors import StoreCorrupt, UsageError
+from fcguard.store_urls import is_url
+
+if TYPE_CHECKING:
+    from fcguard.approval.postgres import PostgresApprovals
 
 __all__ = ["add_to"]
 
@@ -35,8 +38,22 @@ class Which(StrEnum):
     ALL = "all"
 
 
-ApprovalsFile = Annotated[Path, typer.Argument(metavar="FILE", help="The SQLite file of SQLiteApprovals.")]
-RequestId = Annotated[str, typer.Argument(metavar="REQUEST_ID", help="Which request.")]
+ApprovalsUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store", metavar="URL", help="Where the approvals are: sqlite:///path or postgresql://user@host/db."
+    ),
+]
+ApprovalsFile = Annotated[
+    str | None, typer.Argument(metavar="FILE", help="Without --store: the SQLite file of SQLiteApprovals.")
+]
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[FILE] REQUEST_ID",
+        help="Which request; before it, without --store, the SQLite file of SQLiteApprovals.",
+    ),
+]
 By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who decides; it is recorded.")]
 
 _WIDEST: Final = 80
@@ -53,16 +70,18 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_requests(
-    file: ApprovalsFile,
+    file: ApprovalsFile = None,
+    *,
+    store: ApprovalsUrl = None,
     state: Annotated[
         Which, typer.Option("--state", help="Only requests in this state; all: every one.")
     ] = Which.PENDING,
     as_json: JsonLines = False,
 ) -> None:
     """List requests, oldest first; those that wait for a decision, unless told otherwise."""
-    with reporting(), _reading(file) as approvals:
+    with reporting(), _reading(store, file) as approvals:
         found = approvals.requests(None if state is Which.ALL else cast(ApprovalState, state.value))
-        now = time.time()
+        now = time_of(approvals, time.time())
         if as_json:
             for stored in found:
                 print_json(_as_json(stored, now))
@@ -83,11 +102,11 @@ def list_requests(
         )
 
 
-def show_request(file: ApprovalsFile, request_id: RequestId, as_json: Json = False) -> None:
+def show_request(words: Words, *, store: ApprovalsUrl = None, as_json: Json = False) -> None:
     """Print one request: what would run, where, why it is asked, and every argument."""
-    with reporting(), _reading(file) as approvals:
+    with reporting(), _asked(store, words) as (approvals, request_id):
         stored = _find(approvals, request_id)
-        now = time.time()
+        now = time_of(approvals, time.time())
         if as_json:
             print_json(_as_json(stored, now))
             return
@@ -100,35 +119,35 @@ def show_request(file: ApprovalsFile, request_id: RequestId, as_json: Json = Fal
 
 
 def approve_request(
-    file: ApprovalsFile,
-    request_id: RequestId,
+    words: Words,
     *,
     by: By,
+    store: ApprovalsUrl = None,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")] = "",
     as_json: Json = False,
 ) -> None:
     """Approve exactly this call, once; it runs when it is sent again."""
-    _decide(file, request_id, approved=True, by=by, reason=reason, as_json=as_json)
+    _decide(store, words, approved=True, by=by, reason=reason, as_json=as_json)
 
 
 def deny_request(
-    file: ApprovalsFile,
-    request_id: RequestId,
+    words: Words,
     *,
     by: By,
+    store: ApprovalsUrl = None,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; the model is told.")] = "",
     as_json: Json = False,
 ) -> None:
     """Deny a call; it is refused until the request expires."""
-    _decide(file, request_id, approved=False, by=by, reason=reason, as_json=as_json)
+    _decide(store, words, approved=False, by=by, reason=reason, as_json=as_json)
 
 
-def _decide(file: Path, request_id: str, *, approved: bool, by: str, reason: str, as_json: bool) -> None:
-    with reporting(), _reading(file) as approvals:
+def _decide(url: str | None, words: Sequence[str], *, approved: bool, by: str, reason: str, as_json: bool) -> None:
+    with reporting(), _asked(url, words) as (approvals, request_id):
         if not by.strip():
             raise UsageError("--by is empty; name who decides")
         request = _find(approvals, request_id).request
-        now = time.time()
+        now = time_of(approvals, time.time())
         if not approvals.decide(request_id, Decision(approved, by, reason, digest=request.digest), now):
             state = _state(_find(approvals, request_id), now)
             raise UsageError(f"the request {request_id!r} cannot be decided: it is {state}")
@@ -141,34 +160,45 @@ def _decide(file: Path, request_id: str, *, approved: bool, by: str, reason: str
 
 
 @contextmanager
-def _reading(file: Path) -> Iterator[SQLiteApprovals]:
-    """Open an existing approvals file; nothing is created, and what is no approvals file is left as it is.
+def _asked(url: str | None, words: Sequence[str]) -> Iterator[tuple[ApprovalStore, str]]:
+    """Open what `--store` or the first of two words names; answer it with the id of the request."""
+    if len(words) != (2 if url is None else 1):
+        raise UsageError("give --store URL and one REQUEST_ID, or a FILE and a REQUEST_ID")
+    with _reading(url, words[0] if url is None else None) as approvals:
+        yield approvals, words[-1]
+
+
+@contextmanager
+def _reading(url: str | None, file: str | None) -> Iterator[ApprovalStore]:
+    """Open approvals that exist; nothing is created, and what holds no approvals is left as it is.
 
     Raises:
-        StoreUnavailable: there is no such file, or it holds no approvals.
+        UsageError: there is not exactly one place.
+        StoreUnavailable: there is no such file or server, or it holds no approvals.
         StoreCorrupt: what it holds cannot be read.
     """
-    where = f"approvals file {str(file)!r}"
-    if not file.is_file():
-        raise StoreUnavailable(f"{where}: there is no such file")
+    if (url is None) == (file is None) or (file is not None and is_url(file)):
+        raise UsageError("say where the approvals are: --store URL, or the FILE of SQLiteApprovals; not both")
+    approvals = _open(url, file)
     try:
-        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'fc_approvals'").fetchone()
-    except sqlite3.DatabaseError as error:
-        raise StoreCorrupt(f"{where}: {error}") from None
-    if known is None:
-        raise StoreUnavailable(f"{where} holds no approvals; give the path that SQLiteApprovals(path) was given")
-    try:
-        yield SQLiteApprovals(file)
+        yield approvals
     except (ValueError, TypeError, KeyError) as error:
-        raise StoreCorrupt(f"{where} holds what is no approval request: {error!r}") from error
+        raise StoreCorrupt(f"{approvals.name} holds what is no approval request: {error!r}") from error
+    finally:
+        approvals.close()
 
 
-def _find(approvals: SQLiteApprovals, request_id: str) -> StoredApproval:
+def _open(url: str | None, file: str | None) -> SQLiteApprovals | PostgresApprovals:
+    if file is None:
+        return open_approvals(url or "", "--store", create=False)
+    return SQLiteApprovals(file, create=False)
+
+
+def _find(approvals: ApprovalStore, request_id: str) -> StoredApproval:
     stored = approvals.get(request_id)
     if stored is None:
         raise UsageError(
-            f"there is no approval request {request_id!r} in this file; `fcguard approvals list` shows them"
+            f"there is no approval request {request_id!r} in this store; `fcguard approvals list` shows them"
         )
     return stored
 
@@ -177,7 +207,7 @@ def _state(stored: StoredApproval, now: float) -> str:
     """Answer the state in a word; a request that waits or was approved is over when its time is."""
     if stored.state == "used" or stored.is_open(now):
         return stored.state
-    return f"{stored.state}, expired" if stored.request.is_genuine else f"{stored.state}, altered in the file"
+    return f"{stored.state}, expired" if stored.request.is_genuine else f"{stored.state}, altered in the store"
 
 
 def _row(stored: StoredApproval, now: float) -> tuple[Any, ...]:

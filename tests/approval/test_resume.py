@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from fcguard import Environment, Guard, MemoryStore, Tool
 from fcguard.approval import Deferred, MemoryApprovals, SQLiteApprovals
+from fcguard.approval.store import time_of
 from fcguard.errors import UsageError
 
 SCHEMA = {
@@ -153,17 +155,36 @@ class Asking:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_call_that_asks_again_names_the_request_it_waits_for(tmp_path: Path, is_async: bool) -> None:
-    asking = Asking(Deferred(SQLiteApprovals(tmp_path / "approvals.db")), is_async)
+def test_a_call_that_asks_again_names_the_request_it_waits_for(store: Any, is_async: bool) -> None:
+    asking = Asking(Deferred(store), is_async)
     first, other = asking.ask(), asking.ask("users")
-    again = Asking(Deferred(SQLiteApprovals(tmp_path / "approvals.db")), is_async).ask()
+    again = Asking(Deferred(store), is_async).ask()
     assert first.blocked_by == first.request_id == again.blocked_by != again.request_id
     assert other.blocked_by == other.request_id
-    assert again.blocked_by in again.message and "blocked_by" not in again.model_dump(mode="json")
+    assert [stored.request.request_id for stored in store.requests("pending")] == [first.blocked_by, other.blocked_by]
+    for waiting in (first, again):
+        assert f"request {first.request_id}" in waiting.message and "waits for a decision" in waiting.message
+    assert again.request_id not in again.message, "that one nobody can decide"
+    assert "blocked_by" not in again.model_dump(mode="json")
     with pytest.raises(UsageError, match="blocked_by"):
         asking.resume(again.request_id)
     done = asking.resume(again.blocked_by)
     assert (done.success, done.blocked_by, asking.ran) == (True, None, 1)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_request_to_decide_changes_when_the_one_before_is_over(store: Any, is_async: bool) -> None:
+    short, long = Asking(Deferred(store, ttl_seconds=0.1), is_async), Asking(Deferred(store), is_async)
+    over = short.ask()
+    expires_at = store.get(over.blocked_by).request.expires_at
+    while time_of(store, time.time()) < expires_at:
+        pass
+    fresh, again = long.ask(), long.ask()
+    assert fresh.blocked_by == fresh.request_id == again.blocked_by != over.blocked_by
+    assert fresh.request_id in again.message and over.request_id not in again.message
+    with pytest.raises(UsageError, match="expired"):
+        long.resume(over.blocked_by)
+    assert long.resume(again.blocked_by).success
 
 
 @pytest.mark.parametrize("is_async", [False, True])

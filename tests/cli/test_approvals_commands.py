@@ -109,7 +109,7 @@ def test_what_has_expired_or_was_altered_cannot_be_decided(file: Path, run: Run)
         )
     connection.close()
     code, _, err = run("approve", file, other.request_id, "--by", "Ann")
-    assert (code, "it is pending, altered in the file" in err) == (2, True)
+    assert (code, "it is pending, altered in the store" in err) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["approve", "deny"])
