@@ -18,6 +18,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
+from opentelemetry.trace import Tracer, set_span_in_context
 
 from fcguard import Guard, MemoryStore, SQLiteStore, Violation
 from fcguard.arguments import ArgumentSchema
@@ -34,6 +35,37 @@ SQLITE = "fcguard (SQLite ledger)"
 VALIDATE = "pydantic.validate_call"
 COMMIT = "one bare SQLite insert and commit"
 SILENT = "fcguard without telemetry (SilentObserver)"
+
+
+class _SpansAlone(SilentObserver):
+    """Starts and ends the two spans of a recorded call, with as many attributes, and does nothing else.
+
+    What that costs is the SDK's; it is timed around a governed call, since the caches hold less of it there than in a loop.
+    """
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    def call_started(self, call: Any) -> None:
+        call.observed = self._tracer.start_span("execute_tool create_refund", attributes=_FIVE)
+
+    def call_ended(self, call: Any) -> None:
+        root, call.observed = call.observed, None
+        root.set_attributes(_FIVE_MORE)
+        root.end()
+
+    def attempt_started(self, call: Any, attempt: Any) -> None:
+        context = set_span_in_context(call.observed)
+        attempt.observed = self._tracer.start_span("fcguard.attempt create_refund", context, attributes=_TWO)
+
+    def attempt_ended(self, call: Any, attempt: Any) -> None:
+        attempt.observed.end()
+        attempt.observed = None
+
+
+_FIVE, _FIVE_MORE = ({f"key.{when}.{number}": "value" for number in range(5)} for when in ("start", "end"))
+_TWO = {"fcguard.attempt.number": 1, "fcguard.attempt.effect": "none"}
+
 WATCHED: dict[str, Callable[[], dict[str, Any]]] = {
     SILENT: lambda: {"observer": SilentObserver()},
     "telemetry, no provider": dict,
@@ -44,6 +76,10 @@ WATCHED: dict[str, Callable[[], dict[str, Any]]] = {
     "telemetry, sampled out, with counters": lambda: _tracing(is_recorded=False) | _counting(),
     "telemetry, recorded, one span a call": lambda: _tracing(is_recorded=True) | {"span_detail": "call"},
     "telemetry, recorded": lambda: _tracing(is_recorded=True),
+    "telemetry, recorded, what the SDK takes of it": lambda: {
+        "observer": _SpansAlone(_tracing(is_recorded=True)["tracer_provider"].get_tracer("fcguard"))
+    },
+    "telemetry, JSON log line": dict,
 }
 """What a guard with the memory ledger is told of telemetry, each beside the one that has none at all."""
 

@@ -61,6 +61,8 @@ def test_telemetry_is_measured_beside_none_at_all(measured: subprocess.Completed
         "sampled out, with counters",
         "recorded, one span a call",
         "recorded",
+        "JSON log line",
+        "recorded, what the SDK takes of it",
     }
     assert all(row["reference"] == "fcguard without telemetry (SilentObserver)" for row in rows)
     assert {row["colour"] for row in rows if row["name"] == row["reference"]} == {"sync", "async"}

@@ -36,6 +36,17 @@ OF_THE_API = {
 PIPELINE = 63
 """Functions of the other packages of fcguard."""
 
+IN_THE_DOCS = {
+    "without telemetry": "without telemetry",
+    "no provider": "no provider",
+    "sampled out": "sampled out",
+    "sampled out, meter provider": "sampled out, with a meter provider",
+    "recorded, one span": 'recorded, `span_detail="call"`',
+    "recorded": 'recorded, `span_detail="attempts"`',
+    "log line": "a log line through stdlib logging",
+}
+"""What docs/telemetry.md calls a case."""
+
 Counted = dict[str, dict[str, dict[str, float]]]
 
 
@@ -90,3 +101,10 @@ def test_telemetry_does_not_slow_the_pipeline(counted: Counted, colour: str) -> 
     """Whoever watches, the pipeline itself does the same."""
     bare = counted["without telemetry"][colour]["pipeline"]
     assert {case: found[colour]["pipeline"] for case, found in counted.items()} == dict.fromkeys(CASES, bare)
+
+
+def test_documented_numbers_are_those_that_are_held() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text()
+    assert list(IN_THE_DOCS) == list(OWN) == list(CASES)
+    rows = [f"| {text} | {OWN[case]} | {OF_THE_API.get(case, 0)} |\n" for case, text in IN_THE_DOCS.items()]
+    assert "".join(rows) in page
