@@ -33,7 +33,7 @@ class Proxy:
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(30)
+        self._thread.join(60)
 
     def _accept(self) -> None:
         while True:
