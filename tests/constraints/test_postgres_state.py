@@ -170,7 +170,7 @@ def test_what_need_not_be_durable_does_not_wait_for_the_disk(make: Any) -> None:
 
 
 def test_a_stuck_statement_ends_at_the_timeout(make: Any, admin: Any, schema: str) -> None:
-    state = make(timeout=0.2)
+    state = make(timeout=1.0)
     state.change("n", add)
     with admin.transaction():
         admin.execute(f"LOCK TABLE {schema}.fc_state")
@@ -181,7 +181,7 @@ def test_a_stuck_statement_ends_at_the_timeout(make: Any, admin: Any, schema: st
 
 def test_a_server_that_says_nothing_is_not_waited_for(make: Any, postgres_server: Any) -> None:
     proxy = Proxy(postgres_server.port)
-    state = make(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres", timeout=0.3)
+    state = make(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres", timeout=1.0)
     assert state.change("n", add) == 1
     proxy.watch = lambda data: "silent"
     began = time.monotonic()
@@ -189,7 +189,7 @@ def test_a_server_that_says_nothing_is_not_waited_for(make: Any, postgres_server
         state.change("n", add)
     assert time.monotonic() - began < 30
     proxy.watch = lambda data: "heard" if b"UPDATE" in data else None
-    with pytest.raises(StoreUnavailable, match="no answer from the server within 1.3 s"):
+    with pytest.raises(StoreUnavailable, match="no answer from the server within 2 s"):
         state.change("n", add)
     proxy.watch = lambda data: None
     assert state.change("n", read) in (1, 2), "nobody knows whether that one was made"

@@ -312,7 +312,7 @@ def test_a_commit_without_events_that_breaks(
 
 
 def test_readers_share_few_connections(postgres_server: Server, make: Callable[..., PostgresStore]) -> None:
-    store = make(pool_size=1, timeout=0.5)
+    store = make(pool_size=1, timeout=2.0)
     ask(store, enter(1))
     inside, leave = threading.Event(), threading.Event()
     session = store._open()
@@ -327,15 +327,15 @@ def test_readers_share_few_connections(postgres_server: Server, make: Callable[.
 
 
 def test_a_query_that_the_server_stops_is_reported(make: Callable[..., PostgresStore]) -> None:
-    store = make(timeout=0.5)
+    store = make(timeout=2.0)
     ask(store, enter(1))
     session = store._open()
     assert store.get("fc-20260130-000001") is not None
     with pytest.raises(StoreUnavailable, match="the server took too long"):
-        session.read(lambda connection: connection.execute("SELECT pg_sleep(5)"))
+        session.read(lambda connection: connection.execute("SELECT pg_sleep(60)"))
     assert store.get("fc-20260130-000001") is not None, "the connection is still good"
     with pytest.raises(StoreUnavailable, match="the server took too long"):
-        session.on_writer(lambda: session.transact(lambda connection, now: connection.execute("SELECT pg_sleep(5)")))
+        session.on_writer(lambda: session.transact(lambda connection, now: connection.execute("SELECT pg_sleep(60)")))
     assert ask(store, enter(2)) == Accepted(1)
 
 

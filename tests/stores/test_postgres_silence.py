@@ -30,7 +30,7 @@ LONG = 30.0
 def made(postgres_server: Server, postgres_schema: str, tmp_path: Path) -> Iterator[Made]:
     proxy = Proxy(postgres_server.port)
     url = f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres"
-    store = PostgresStore(url, schema=postgres_schema, spool=tmp_path / "spool", timeout=0.5)
+    store = PostgresStore(url, schema=postgres_schema, spool=tmp_path / "spool", timeout=1.5)
     ask(store, open_call(1))
     yield store, proxy
     proxy.watch = lambda data: None
