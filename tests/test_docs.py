@@ -29,6 +29,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("**/*.md"))
 RUN_ELSEWHERE = {
     "adapters.md": "tests/adapters/test_adapters_page.py",
+    "approval.md": "tests/approval/test_approval_page.py",
     "evaluation.md": "tests/evaluation/test_evaluation_docs.py",
     "constraints.md": "tests/constraints/test_constraints_docs.py",
     "rules.md": "tests/rules/test_rules_docs.py",
@@ -210,7 +211,7 @@ def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Pat
     for needed in ("mkdocs", "material", "mkdocstrings_handlers.python"):
         pytest.importorskip(needed, reason="needs the extra docs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert built.returncode == 0, built.stderr
     pages = list((tmp_path / "site").glob("**/*.html"))
     assert len(pages) > len(PAGES)
