@@ -18,7 +18,7 @@ def run(*arguments: str) -> list[str]:
         [sys.executable, str(ROOT / "examples" / "order_check.py"), *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
@@ -27,7 +27,7 @@ def run(*arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("arguments", "orders"),
     [
@@ -46,7 +46,7 @@ def test_the_order_check_ends_with_the_right_number_of_orders(arguments: tuple[s
     assert run(*arguments)[-1] == f"orders in the database: {orders}"
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(900)
 def test_the_order_check_shows_what_it_leaves_behind() -> None:
     text = "\n".join(run("--fault", "committed"))
     for part in (

@@ -28,7 +28,7 @@ def bare(tmp_path: Path) -> Path:
 def run(bare: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=_ROOT, capture_output=True, text=True, timeout=100, check=False,
+        cwd=_ROOT, capture_output=True, text=True, timeout=600, check=False,
         env=os.environ | {"PYTHONPATH": os.pathsep.join((str(bare), str(_ROOT))), "PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip
 

@@ -196,7 +196,7 @@ def mypy(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, "MYPYPATH": root})
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(900)
 def test_decorated_functions_keep_their_parameters_and_answer_a_result(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     code = TYPED + "\n".join(line for line, _ in WRONG) + "\n"

@@ -12,10 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(900)
 def test_every_part_is_measured_beside_what_it_is_compared_with() -> None:
     command = [sys.executable, "-m", "tests.benchmarks.ledger", "--smoke", "--json", "--no-postgres"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
     parts = json.loads(done.stdout)
     assert [row["callers"] for row in parts["group commit"]] == [1, 4, 16, 64, 256]

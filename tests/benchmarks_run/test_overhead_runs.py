@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parents[1] / "benchmarks" / "overhead.py"
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=110, check=False
+        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=600, check=False
     )
 
 
@@ -23,7 +23,7 @@ def measured() -> subprocess.CompletedProcess[str]:
     return run("--smoke", "--rounds", "1", "--json", "--peers", "pydantic-ai", "crewai")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(900)
 def test_json_is_a_list_of_rows_and_nothing_else(measured: subprocess.CompletedProcess[str]) -> None:
     assert measured.returncode == 0, measured.stderr[-2000:]
     rows = json.loads(measured.stdout)

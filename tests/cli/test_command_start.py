@@ -39,7 +39,7 @@ def test_a_file_that_is_no_ledger(shell: Shell, tmp_path: Path) -> None:
 
 def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "fcguard.cli.main", *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, "-m", "fcguard.cli.main", *arguments], cwd=folder, capture_output=True, text=True, timeout=600, check=False,
         env=os.environ | {"PYTHONPATH": str(_ROOT), "NO_COLOR": "1"} | environment,
     )  # fmt: skip
 

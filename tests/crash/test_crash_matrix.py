@@ -50,7 +50,7 @@ class Matrix:
             [sys.executable, str(_WORKER), "recover", colour, *ledgers],
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=600,
             check=False,
         )
         assert finished.returncode == 0, finished.stderr
@@ -71,7 +71,7 @@ class Matrix:
 def _kill(url: str, folder: Path, schema: str, window: str, colour: str) -> tuple[int, dict[str, Any] | None]:
     finished = subprocess.run(
         [sys.executable, str(_WORKER), "die", url, str(folder), window, colour, schema],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     said = [
         line for line in finished.stderr.splitlines() if not line.startswith("error ignored terminating")

@@ -85,7 +85,7 @@ def test_what_a_paused_owner_does_after_all_counts_and_nothing_is_sent_twice(
 ) -> None:
     call = recover_one(guard)
     paused.send_signal(signal.SIGCONT)
-    out, _ = paused.communicate("go\n", timeout=60)
+    out, _ = paused.communicate("go\n", timeout=600)
     said = json.loads(out)
     assert (said["success"], said["flags"]) == (True, ["taken_over"])
     assert effects(tmp_path) == 1
@@ -113,7 +113,7 @@ def test_once_the_paused_owner_is_killed_its_write_is_sent_once(
 def test_a_living_owner_with_a_lease_is_left_alone(guard: Guard, tmp_path: Path) -> None:
     process = start("contend", tmp_path)
     assert line(process) == "ready"
-    process.communicate("go\n", timeout=60)
+    process.communicate("go\n", timeout=600)
     assert guard.recover().calls == ()
     assert [call.state for call in guard.store.calls()] == ["SUCCEEDED"]
 
@@ -125,7 +125,7 @@ def test_four_processes_with_one_business_key_make_one_effect(guard: Guard, tmp_
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    said = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
+    said = [json.loads(process.communicate(timeout=600)[0]) for process in processes]
     assert effects(tmp_path) == 1
     assert {one["outcome_basis"] for one in said if one["success"]} <= {"returned", "replayed"}
     assert [one["outcome_basis"] for one in said].count("returned") == 1
@@ -140,7 +140,7 @@ def test_four_recoveries_at_once_act_once(guard: Guard, tmp_path: Path) -> None:
     killed.communicate()
     command = [sys.executable, str(_WORKER), "recover", "sync", str(tmp_path / "ledger.db"), str(tmp_path), "-"]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-    said = [process.communicate(timeout=120) for process in processes]
+    said = [process.communicate(timeout=600) for process in processes]
     assert [err for _, err in said if err] == []
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and list(guard.store.calls(CallQuery(states=frozenset({"UNCERTAIN"})))):
@@ -174,7 +174,7 @@ def test_a_forked_child_is_an_owner_of_its_own(guard: Guard, tmp_path: Path) -> 
     """
     finished = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)],
-        capture_output=True, text=True, timeout=120, check=False, env=os.environ | {"PYTHONPATH": str(_ROOT)},
+        capture_output=True, text=True, timeout=600, check=False, env=os.environ | {"PYTHONPATH": str(_ROOT)},
     )  # fmt: skip
     assert (finished.stderr, finished.stdout.strip()) == ("", "[('dead', 'confirmed')]")
     assert effects(tmp_path) == 1

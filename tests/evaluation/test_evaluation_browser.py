@@ -69,7 +69,7 @@ def test_the_report_in_a_browser_at_360_pixels(tmp_path: Path, scheme: str) -> N
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
     )
     assert "CONSOLE" not in done.stderr
     assert 'data-width="360"' in done.stdout or 'data-width="345"' in done.stdout, done.stdout[-400:]

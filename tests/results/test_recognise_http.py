@@ -172,7 +172,7 @@ def test_a_response_that_was_not_read_stays_unread(server):
     with httpx.Client(trust_env=False, verify=False) as client, client.stream("POST", url) as response:
         assert_unread(shape(response))
         assert response.read() == b'{"detail": "why", "id": "A1"}'
-    with requests.post(url, stream=True, timeout=5) as response:
+    with requests.post(url, stream=True, timeout=60) as response:
         assert_unread(shape(response))
         assert response.json()["id"] == "A1"
     with urllib3.PoolManager() as pool:

@@ -251,5 +251,5 @@ def test_sqlglot_is_missing() -> None:
         "try:\n    sql()\n"
         "except ImportError as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert "pip install 'fcguard[sql]'" in done.stdout

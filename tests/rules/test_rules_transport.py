@@ -256,5 +256,5 @@ def test_httpx_is_missing() -> None:
         "try:\n    import fcguard.rules.transport\n"
         "except ImportError as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert "pip install 'fcguard[http]'" in done.stdout

@@ -70,7 +70,7 @@ class Left:
     def __init__(self, folder: Path, folded_at: int) -> None:
         self.path = folder / "ledger.db"
         command = [sys.executable, "-c", textwrap.dedent(_WORKER), str(self.path), str(folded_at)]
-        assert subprocess.run(command, check=False, timeout=120, cwd=_ROOT).returncode == 9
+        assert subprocess.run(command, check=False, timeout=600, cwd=_ROOT).returncode == 9
         (folder / "ledger.db-shm").unlink()  # as after a restart of the machine
         folder.joinpath("whole").mkdir()
         self.content = read(self.copy(folder / "whole"))

@@ -184,7 +184,7 @@ def _refused_for_a_user_without_rights(directory: Path) -> None:
     """
     finished = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), str(ledger), str(directory / "new" / "ledger.db")],
-        capture_output=True, text=True, timeout=60, check=False, env=os.environ | {"PYTHONPATH": str(_ROOT)},
+        capture_output=True, text=True, timeout=600, check=False, env=os.environ | {"PYTHONPATH": str(_ROOT)},
     )  # fmt: skip
     assert finished.stderr == ""
     assert len(finished.stdout.splitlines()) == 2

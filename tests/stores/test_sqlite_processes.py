@@ -36,7 +36,7 @@ def _run(code: str, *arguments: str, **environment: str) -> subprocess.Completed
         [sys.executable, "-c", textwrap.dedent(code), *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
         env=os.environ | {"PYTHONPATH": str(_ROOT)} | environment,
     )
@@ -90,7 +90,7 @@ def test_four_processes_write_one_file(path: Path, store: SQLiteStore) -> None:
     """No error, no lost record, one unbroken chain; all of them start with a file that does not exist."""
     processes = [_start(path, f"p{number}", 50, "--threads", "4", "--task", "shared") for number in range(4)]
     for process in processes:
-        out, err = process.communicate(timeout=180)
+        out, err = process.communicate(timeout=600)
         assert (process.returncode, err, out.splitlines()[-1]) == (0, "", "finished")
     _assert_whole(store)
     assert len(ids(store.calls())) == 4 * 4 * 50
@@ -234,7 +234,7 @@ def test_what_a_parent_has_queued_is_the_parents(path: Path, store: SQLiteStore)
 def test_a_process_that_died_is_remembered_for_a_week(path: Path) -> None:
     """Whoever recovers a call asks about everybody who had it, so the dead are not forgotten at once."""
     process = _start(path, "d", 1, "--kind", "write")
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     for days, count in ((1, 2), (8, 2)):
         store = SQLiteStore(path, clock=lambda days=days: time.time() + days * 86400)
         ask(store, enter(days))

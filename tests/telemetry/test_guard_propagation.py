@@ -51,7 +51,7 @@ class Service:
     def ask(self, traceparent: str | None) -> str:
         headers = {} if traceparent is None else {"traceparent": traceparent}
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/", headers=headers)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.read().decode()
 
     async def aask(self, traceparent: str | None) -> str:
@@ -235,7 +235,7 @@ def test_fcguard_show_prints_the_trace(guard: Guard, recorded: Recorded, tmp_pat
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert (shown.returncode, shown.stderr) == (0, "")

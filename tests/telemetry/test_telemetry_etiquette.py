@@ -62,7 +62,7 @@ def run(code: str, directory: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         cwd=directory,
         env=environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
-        timeout=60,
+        timeout=600,
         check=False,
     )
 

@@ -49,7 +49,7 @@ def test_otlp_round_trip(collector: Collector, suffix: str) -> None:
             tracer_provider=telemetry.tracer_provider, meter_provider=telemetry.meter_provider, span_detail="stages"
         )
         call = Driver(observer).confirmed_write()
-        assert telemetry.flush(timeout=10)
+        assert telemetry.flush(timeout=60)
 
     (request,) = collector.traces()
     (resource,) = request.resource_spans
@@ -231,7 +231,7 @@ def run(code: str, *, env: dict[str, str] | None = None) -> subprocess.Completed
         text=True,
         cwd=root,
         env=environment | {"PYTHONPATH": str(root)} | (env or {}),
-        timeout=60,
+        timeout=600,
         check=False,
     )
 
@@ -329,13 +329,13 @@ def test_what_is_no_address_of_a_collector_is_refused(address: str) -> None:
 def test_flush_says_when_nobody_took_the_spans(collector: Collector) -> None:
     with setup(otlp_endpoint=collector.url) as telemetry:
         Driver(OtelObserver(tracer_provider=telemetry.tracer_provider)).succeed()
-        assert telemetry.flush(timeout=10)
+        assert telemetry.flush(timeout=60)
         collector.status = 400
         Driver(OtelObserver(tracer_provider=telemetry.tracer_provider)).succeed()
-        assert not telemetry.flush(timeout=10)
+        assert not telemetry.flush(timeout=60)
         collector.status = 200
         Driver(OtelObserver(tracer_provider=telemetry.tracer_provider)).succeed()
-        assert telemetry.flush(timeout=10)
+        assert telemetry.flush(timeout=60)
     assert len(collector.spans()) == 4  # those that were refused are lost
 
 
@@ -347,7 +347,7 @@ def test_flush_waits_no_longer_than_it_may(collector: Collector) -> None:
         assert not telemetry.flush(timeout=0.2)
         assert time.monotonic() - began < 5
         collector.may_answer.set()
-        assert telemetry.flush(timeout=20)
+        assert telemetry.flush(timeout=60)
 
 
 def test_flush_says_when_the_file_took_nothing(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import SpanProcessor
 
 from fcguard.errors import ConfigurationError
 from fcguard.telemetry import setup
@@ -211,3 +212,33 @@ def test_metrics_that_nobody_measured_are_not_lost(silent: SilentServer) -> None
     process = start(code.replace(", meter_provider=telemetry.meter_provider", ""))
     (line,) = lines_of(process)
     assert line.startswith(f"telemetry was lost: 2 of 2 spans did not reach {silent.url};")
+
+
+def test_interpreter_that_starts_no_thread_any_more_sends_what_is_left(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    telemetry = setup(otlp_endpoint=collector.url)
+    Driver(OtelObserver(tracer_provider=telemetry.tracer_provider)).succeed()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    with monkeypatch.context() as at_exit:
+        at_exit.setattr(threading.Thread, "start", refuse)
+        telemetry.shutdown()
+    assert len(collector.spans()) == 2
+
+
+def test_processor_that_cannot_be_stopped_is_told_and_does_not_stop_the_end(
+    collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stubborn(SpanProcessor):
+        def shutdown(self) -> None:
+            raise OSError("canary")
+
+    telemetry = setup(otlp_endpoint=collector.url)
+    telemetry.tracer_provider.add_span_processor(Stubborn())
+    with caplog.at_level(logging.WARNING, "fcguard.telemetry"):
+        telemetry.shutdown(timeout=20)
+    (text,) = [record.getMessage() for record in caplog.records if record.name == "fcguard.telemetry"]
+    assert text == "a provider of OpenTelemetry failed with OSError"

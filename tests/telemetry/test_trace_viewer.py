@@ -32,7 +32,7 @@ def test_the_viewer_gets_the_tree_of_the_picture(tmp_path: Path, collector: Coll
         text=True,
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -21,7 +21,7 @@ def ask(url: str, body: Any = None, raw: bytes | None = None) -> tuple[int, Any]
     data = json.dumps(body or {"model": "m"}).encode() if raw is None else raw
     request = urllib.request.Request(url, data=data, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         with error:

@@ -233,7 +233,7 @@ def test_without_rich_a_bar_becomes_lines() -> None:
         "from fcguard.testing.progress import show_progress\n"
         "with show_progress('s', 1, style='bar', stream=sys.stdout) as advance: advance('done')"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert ran.stdout == "s: 1/1 done\n", ran.stderr
 
 
