@@ -14,7 +14,7 @@ from fcguard.stores.checkpoint import Checkpoint
 from fcguard.stores.judge import guards_key
 from fcguard.stores.payload import facts_of, result_in
 from fcguard.stores.recoverable import RecoverableStore
-from fcguard.stores.tombstone import seal_of
+from fcguard.stores.tombstone import keys_digest_of, seal_of
 
 __all__ = ["audit", "contradiction", "newest", "pruned_since"]
 
@@ -31,8 +31,8 @@ def audit(
         store: the ledger; it may be in use, and grow meanwhile.
         checkpoints: taken earlier, in any number.
         rows: compare the rows of calls as well; costs a few queries a call.
-        unpruned: nothing was pruned since the newest checkpoint: an event that left since then is a fault. A gap is tied to the
-            chain, but who may delete may also declare what is deleted as pruned.
+        unpruned: nothing was pruned since the newest checkpoint: an event that left since then is a fault, and so is a key of a
+            pruned write that left or came. A gap is tied to the chain, but who may delete may also declare what is deleted as pruned.
 
     Raises:
         StoreError: the ledger cannot be read; `StoreCorrupt` if its file is damaged where no record is, or lacks records that
@@ -46,7 +46,7 @@ def audit(
     opened = 0
     try:
         if unpruned:
-            _check_unpruned(gaps, known)
+            _check_unpruned(store, gaps, known)
         for event in store.events():
             opened += "call" in check.take(event)
         check.finish()
@@ -88,13 +88,15 @@ def newest(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
     return max(checkpoints, key=lambda checkpoint: checkpoint.at, default=None)
 
 
-def _check_unpruned(gaps: Iterable[Gap], checkpoints: Sequence[Checkpoint]) -> None:
+def _check_unpruned(store: RecoverableStore, gaps: Iterable[Gap], checkpoints: Sequence[Checkpoint]) -> None:
     checkpoint = newest(checkpoints)
     if checkpoint is None:
         raise UsageError("that nothing was pruned can be checked against a checkpoint only; give one")
     for task_id, first, last in pruned_since(gaps, checkpoint):
         reason = f"was there at the newest checkpoint and is declared as pruned since, as far as event {last}"
         raise Broken(Fault(task_id, first, None, reason))
+    if checkpoint.keys is not None and keys_digest_of(store) != checkpoint.keys:
+        raise Broken(Fault("-", 0, None, "the keys of pruned writes are not those of the newest checkpoint"))
 
 
 def _check_rows(store: RecoverableStore, opened: int) -> None:

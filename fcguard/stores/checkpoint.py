@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from fcguard.errors import StoreError
 from fcguard.stores.base import Gap, Head
 from fcguard.stores.canonical import decode, encode
+from fcguard.stores.tombstone import keys_digest_of
 
 __all__ = ["Checkpoint", "Signature", "body_to_sign", "read_checkpoint", "take_checkpoint", "write_checkpoint"]
 
@@ -40,12 +41,14 @@ class Checkpoint:
         heads: last event of every task.
         signature: None: unsigned.
         gaps: what had been pruned then, so that what was pruned since can be told; None: not noted.
+        keys: digest of the keys of pruned writes that were kept then; None: not noted.
     """
 
     at: float
     heads: tuple[Head, ...]
     signature: Signature | None = None
     gaps: tuple[Gap, ...] | None = None
+    keys: str | None = None
 
 
 class _HasHeads(Protocol):
@@ -68,7 +71,8 @@ def take_checkpoint(store: _HasHeads, at: float) -> Checkpoint:
     gaps = tuple(
         sorted(store.gaps(), key=lambda gap: (gap.task_id, gap.first))
     )  # first: what is pruned later is pruned since
-    return Checkpoint(at, tuple(sorted(store.heads(), key=lambda head: head.task_id)), gaps=gaps)
+    keys = keys_digest_of(store)
+    return Checkpoint(at, tuple(sorted(store.heads(), key=lambda head: head.task_id)), gaps=gaps, keys=keys)
 
 
 def body_to_sign(checkpoint: Checkpoint) -> bytes:
@@ -108,6 +112,7 @@ def read_checkpoint(data: bytes) -> Checkpoint:
             heads,
             None if signature is None else Signature(**signature),
             None if gaps is None else tuple(map(_gap, gaps)),
+            fields.get("keys"),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"the checkpoint is not whole: {type(error).__name__}: {error}") from error
@@ -128,4 +133,6 @@ def _body(checkpoint: Checkpoint) -> dict[str, Any]:
             {"first": gap.first, "hash": gap.hash.hex(), "last": gap.last, "task_id": gap.task_id}
             for gap in checkpoint.gaps
         ]
+    if checkpoint.keys is not None:
+        body["keys"] = checkpoint.keys
     return body

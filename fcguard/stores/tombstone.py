@@ -12,7 +12,7 @@ from fcguard.errors import StoreCorrupt
 from fcguard.model.states import CallState
 from fcguard.stores.canonical import encode
 
-__all__ = ["Tombstone", "seal_of", "tombstone_in", "tombstone_of"]
+__all__ = ["Tombstone", "keys_digest_of", "seal_of", "tombstone_in", "tombstone_of"]
 
 _DOMAIN: Final = b"fcguard.tombstone.v1\n"
 
@@ -52,6 +52,21 @@ def seal_of(tombstone: Tombstone) -> bytes:
     """
     fields = [*astuple(tombstone)[:7], float(tombstone.ended_at), float(tombstone.pruned_at)]
     return hashlib.sha256(_DOMAIN + encode({"tombstone": fields})).digest()
+
+
+def keys_digest_of(store: Any) -> str | None:
+    """Answer one digest of all keys of pruned writes, by their seals; None of a store that keeps no such thing.
+
+    Raises:
+        StoreError: the ledger cannot be read.
+    """
+    read = getattr(store, "tombstones", None)
+    if read is None:
+        return None
+    digest = hashlib.sha256(_DOMAIN)
+    for _, seal in read():
+        digest.update(seal)
+    return digest.hexdigest()
 
 
 def tombstone_in(columns: Sequence[Any]) -> tuple[Tombstone, bytes]:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fcguard.errors import ConfigurationError, StoreCorrupt, StoreError, UsageEr
 from fcguard.model.states import CallState
 from fcguard.stores.audit import audit
 from fcguard.stores.base import Accepted, Blocked, Replayed
+from fcguard.stores.checkpoint import read_checkpoint, take_checkpoint, write_checkpoint
 from fcguard.stores.sqlite_schema import MIGRATIONS
 from fcguard.stores.tombstone import Tombstone, seal_of, tombstone_in
 from fcguard.testing.store_contract import ask, enter, move, open_call
@@ -347,16 +349,22 @@ def test_an_edited_key_is_named(path: Path, store: SQLiteStore, edit: str, says:
     assert says in said
 
 
-def test_a_removed_key_is_refused_by_the_table_and_seen_by_nobody(path: Path, store: SQLiteStore) -> None:
+def test_a_removed_key_is_refused_by_the_table_and_shows_against_a_checkpoint(path: Path, store: SQLiteStore) -> None:
     write_one(store)
     store.prune(200.0)
+    checkpoint = read_checkpoint(write_checkpoint(take_checkpoint(store, 300.0)))
+    assert audit(store, [checkpoint], unpruned=True).ok
     with sqlite3.connect(path) as connection:
         with pytest.raises(sqlite3.IntegrityError, match="stay as they are"):
             connection.execute("DELETE FROM fc_tombstones")
         connection.execute("DROP TRIGGER fc_tombstones_no_delete")
         connection.execute("DELETE FROM fc_tombstones")
     connection.close()
-    assert (audit(store).ok, audit(store).tombstones) == (True, 0)
+    assert (audit(store).ok, audit(store).tombstones) == (True, 0), "by itself it is a ledger whose keys were pruned"
+    assert audit(store, [checkpoint]).ok
+    assert "the keys of pruned writes are not those" in str(audit(store, [checkpoint], unpruned=True).fault)
+    older = replace(checkpoint, keys=None)
+    assert audit(store, [older], unpruned=True).ok, "one that noted no keys knows of none"
 
 
 def test_a_call_that_is_there_and_pruned_is_named(path: Path, store: SQLiteStore) -> None:
