@@ -39,7 +39,7 @@ def test_a_lost_write_is_sent_once_more_after_the_settle_window(world: World) ->
     began = world.clock.now()
     call = world.recover_one(guard)
     assert (call.found, call.owner, call.did, call.attempts) == ("STARTED", "dead", "returned", 2)
-    assert world.clock.now() - began >= SETTLE, "counted from the proof of death: until then it may have sent"
+    assert world.clock.now() - began >= SETTLE - 0.1, "counted from the proof of death: until then it may have sent"
     assert (len(world.sent), len(world.effects)) == (2, 1)
     assert world.sent[0] == world.sent[1] == ARGUMENTS
     assert world.kinds(request_id) == [
@@ -57,9 +57,11 @@ def test_a_lost_write_is_sent_once_more_after_the_settle_window(world: World) ->
 def test_a_settle_window_that_does_not_fit_is_left_for_the_next_recovery(world: World) -> None:
     request_id = world.crash(applied=False, settle=SETTLE)
     guard = world.guard(settle=SETTLE)
+    began = world.clock.now()
     call = world.recover_one(guard, wait=0.0)
     assert (call.did, call.state, len(world.sent)) == ("deferred", "UNCERTAIN", 1)
-    assert call.due_at == pytest.approx(world.clock.now() + SETTLE, abs=1.0)
+    assert call.due_at is not None
+    assert began - 0.1 <= call.due_at - SETTLE <= world.clock.now() + 0.1
     again = world.recover_one(guard, wait=0.0)
     assert (again.did, again.found) == ("deferred", "UNCERTAIN"), "not due: nothing is written"
     assert world.kinds(request_id)[-1] == "outcome"
