@@ -87,6 +87,7 @@ class Call:
         is_recorded: the ledger has answered to the end of a call that it had opened.
         is_resumed: built from the ledger, to be brought to its end.
         unsendable: why it must not be sent again from here, though it may be confirmed; None: nothing speaks against it.
+        readings: what is wrong with each read that its latest confirmation made; empty words where nothing is.
         due_at: wall clock at which it is to be taken up again; None: it is not put off.
     """
 
@@ -139,6 +140,7 @@ class Call:
     is_recorded = False
     is_resumed = False
     unsendable: str | None = None
+    readings: tuple[str, ...] = ()
     due_at: float | None = None
 
     def __init__(

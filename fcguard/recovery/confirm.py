@@ -10,7 +10,7 @@ from typing import Any, Final
 from fcguard.io import IO
 from fcguard.model.attempt import Attempt
 from fcguard.model.call import Call
-from fcguard.model.failure import ErrorType, Failure, Halt
+from fcguard.model.failure import ErrorType, Failure, FailureClass, Halt
 from fcguard.model.outcome import Applied, AppliedByOther, Confirmation, Inconclusive, NotApplied
 from fcguard.model.tool import ConfirmBy
 
@@ -25,6 +25,7 @@ __all__ = [
     "licence_to_retry",
     "may_be_applied",
     "note_on",
+    "note_reading",
     "settled_at",
 ]
 
@@ -35,6 +36,8 @@ CONFIRMING: Final[ContextVar[Call | None]] = ContextVar("fcguard_confirming", de
 _ASKS_BY_REPEATING: Final = frozenset({"idempotency_key", "conditional", "idempotent"})
 _UNRELIABLE: Final = frozenset({"truncated", "contract_broken", "unread", "depth"})
 """Flags of a read whose answer may lack what it is asked for."""
+_SAYS_SOMETHING: Final = frozenset({FailureClass.PARAMETER, FailureClass.TOOL})
+"""Classes of a failed read that may be an answer: there is no such thing (404), the tool raised a `LookupError`."""
 _SKEW: Final = 60.0
 """Seconds by which a wall clock may have been set back, before the age of a key that is read from it is no age."""
 
@@ -49,13 +52,14 @@ async def ask_confirmation(call: Call, child: Any, io: IO) -> Confirmation:
     if confirm is None:
         return Inconclusive("the tool declares no confirm")
     before, token = CONFIRMING.get(), None
+    call.readings = ()
     try:
         token = CONFIRMING.set(call)
         if isinstance(confirm, ConfirmBy):
             return await _by_tool(call, confirm, child, io)
         answer = await io.call(confirm, call)
     except NotApplied as said:
-        return said
+        answer = said
     except Exception as error:
         return Inconclusive(f"the confirmation raised {type(error).__name__}")
     finally:
@@ -64,12 +68,45 @@ async def ask_confirmation(call: Call, child: Any, io: IO) -> Confirmation:
         else:
             CONFIRMING.reset(token)
     if answer is NotApplied:
-        return NotApplied()
-    if isinstance(answer, (Applied, AppliedByOther, NotApplied, Inconclusive)):
+        answer = NotApplied()
+    if isinstance(answer, NotApplied):
+        return _if_read(call, answer)
+    if isinstance(answer, (Applied, AppliedByOther, Inconclusive)):
         return answer
     return Inconclusive(
         f"the confirmation answered {type(answer).__name__}, not Applied, AppliedByOther, NotApplied or Inconclusive"
     )
+
+
+def note_reading(read: Call) -> None:
+    """Tell the write that is being confirmed how a read went that its confirmation made.
+
+    Args:
+        read: the ended child call.
+    """
+    write, result = read.parent, read.result
+    if read.purpose != "confirm" or write is None:
+        return
+    name, failure = result.tool_name, read.failure
+    why = ""
+    if failure is not None:
+        is_answer = failure.failure_class in _SAYS_SOMETHING and failure.error_type != ErrorType.RESULT_INVALID
+        why = "" if is_answer else f"{name} answered {failure.error_type}"
+    elif result.answered_by is not None:
+        why = f"{result.answered_by} answered for {name}, and may be behind it"
+    elif not _UNRELIABLE.isdisjoint(result.flags):
+        why = f"the answer of {name} is not whole ({', '.join(result.flags)})"
+    write.readings = (*write.readings, why)
+
+
+def _if_read(call: Call, answer: NotApplied) -> Confirmation:
+    """Answer *not applied* only if it was read: a confirmation that overlooks that its last read failed has seen nothing."""
+    why = _unread(call)
+    return Inconclusive(f"it says that nothing was applied, but {why}") if why else answer
+
+
+def _unread(call: Call) -> str:
+    return call.readings[-1] if call.readings else ""
 
 
 def note_on(call: Call, answer: Confirmation, source: str, now: float) -> dict[str, Any]:
@@ -98,10 +135,8 @@ async def _by_tool(call: Call, confirm: ConfirmBy, child: Any, io: IO) -> Confir
     result = answered.result
     if not result.success:
         return Inconclusive(f"{confirm.tool} answered {result.error_type}")
-    if result.answered_by is not None:
-        return Inconclusive(f"{result.answered_by} answered for {confirm.tool}, and may be behind it")
-    if not _UNRELIABLE.isdisjoint(result.flags):
-        return Inconclusive(f"the answer of {confirm.tool} is not whole ({', '.join(result.flags)})")
+    if _unread(call):
+        return Inconclusive(_unread(call))
     applied = confirm.applied(result.data)
     if isawaitable(applied):
         raise TypeError("ConfirmBy.applied is async; it must answer at once")

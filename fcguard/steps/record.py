@@ -16,6 +16,7 @@ from fcguard.model.frozen import thaw
 from fcguard.model.result import ENVELOPE_FIELDS, ToolResult
 from fcguard.model.secrets import Redactor, writable
 from fcguard.model.states import CallState
+from fcguard.recovery.confirm import note_reading
 from fcguard.recovery.table import is_retryable
 from fcguard.results.contract import flag_incomplete
 from fcguard.steps.late import record_late_results
@@ -73,6 +74,8 @@ def _conclude(call: Call, published: dict[str, Any], config: Config, io: IO) -> 
     _add_unpublished(published, call)
     if call.result is UNFILLED:
         call.result = ToolResult.of(published)
+    if call.purpose == "confirm":
+        note_reading(call)
     attempts = call.attempts
     if attempts:
         last = attempts[-1]

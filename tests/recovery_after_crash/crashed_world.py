@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ ARGUMENTS = {"order_id": "A1", "quantity": 2}
 SETTLE = 5.0
 
 
+@cache
 def dead_pid() -> int:
     """Answer the id of a process that has ended."""
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
