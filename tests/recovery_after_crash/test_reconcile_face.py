@@ -158,7 +158,7 @@ def test_the_reconciler_recovers_in_the_background(tmp_path: Path) -> None:
 
     world.answer = look
     with world.guard().reconciler(interval=0.01) as reconciler:
-        assert confirmed.wait(20)
+        assert confirmed.wait(60)
         assert reconciler.start() is reconciler, "a second start changes nothing"
     assert world.state(request_id) == "SUCCEEDED"
     assert reconciler.last is not None
@@ -176,7 +176,7 @@ def test_an_error_is_logged_and_does_not_end_the_loop(tmp_path: Path, caplog: py
 
     world.store.drain = fail  # type: ignore[method-assign]
     with caplog.at_level(logging.WARNING, "fcguard.reconcile"), guard.reconciler(interval=0.001):
-        assert all(event.wait(20) for event in rounds)
+        assert all(event.wait(60) for event in rounds)
     assert "the ledger is away" in caplog.text
 
 
@@ -192,18 +192,18 @@ def test_a_background_job_can_be_stopped_before_it_began_and_begun_again() -> No
     assert background.stop(1.0) is True
     for _ in range(2):
         background.start()
-        assert ran.acquire(timeout=20)
-        assert background.stop(20.0) is True
+        assert ran.acquire(timeout=60)
+        assert background.stop(60.0) is True
 
 
 def test_a_job_that_runs_is_waited_for_and_may_stop_itself() -> None:
     entered, leave = threading.Event(), threading.Event()
-    background = Background(lambda: (entered.set(), leave.wait(20))[0], 60.0, "test")  # type: ignore[func-returns-value]
+    background = Background(lambda: (entered.set(), leave.wait(60))[0], 60.0, "test")  # type: ignore[func-returns-value]
     background.start()
-    assert entered.wait(20)
+    assert entered.wait(60)
     assert background.stop(0.01) is False
     leave.set()
-    assert background.stop(20.0) is True
+    assert background.stop(60.0) is True
     ended: list[bool] = []
     own = Background(lambda: ended.append(own.stop(1.0)), 0.001, "test")
     own.start()

@@ -11,6 +11,7 @@ from fcguard.model.failure import ErrorType
 from fcguard.model.states import CallState
 from fcguard.stores.base import Event, Move
 from fcguard.testing.store_contract import ask
+from tests.ledger_reading import LIMIT, eventually
 from tests.recovery_after_crash.crashed_world import ARGUMENTS, SETTLE, World
 
 
@@ -182,13 +183,13 @@ def test_an_interrupted_write_whose_thread_still_runs_is_not_sent_again(tmp_path
     def send(**sent: Any) -> str:
         world.sent.append(sent)
         entered.set()
-        leave.wait(20)
+        leave.wait(60)
         return "done after all"
 
     def interrupt(call: Any) -> None:
         raise KeyboardInterrupt
 
-    guard = world.guard(send, settle=SETTLE, timeout=0.05, confirm=interrupt)
+    guard = world.guard(send, settle=SETTLE, timeout=LIMIT, confirm=interrupt)
     with pytest.raises(KeyboardInterrupt), guard.task("order", task_id="T"):
         world.call(guard, ARGUMENTS)
     assert entered.is_set()
@@ -197,8 +198,7 @@ def test_an_interrupted_write_whose_thread_still_runs_is_not_sent_again(tmp_path
     assert (call.owner, call.did, len(world.sent)) == ("self", "parked", 1)
     assert "still runs" in call.message
     leave.set()
-    while "late" not in world.kinds(call.request_id):
-        threading.Event().wait(0.01)
+    eventually(lambda: "late" in world.kinds(call.request_id))
     result = world.guard(settle=SETTLE).advance(call.request_id)
     assert (result.success, result.outcome_basis, result.data) == (True, "late", "done after all")
 
@@ -209,18 +209,17 @@ def test_an_interrupted_write_that_failed_late_is_sent_again_after_its_window(tm
 
     def send(**sent: Any) -> None:
         world.sent.append(sent)
-        leave.wait(20)
+        leave.wait(60)
         raise OSError("after all")
 
     def interrupt(call: Any) -> None:
         raise KeyboardInterrupt
 
-    guard = world.guard(send, settle=SETTLE, timeout=0.05, confirm=interrupt)
+    guard = world.guard(send, settle=SETTLE, timeout=LIMIT, confirm=interrupt)
     with pytest.raises(KeyboardInterrupt), guard.task("order", task_id="T"):
         world.call(guard, ARGUMENTS)
     leave.set()
     (row,) = world.store.calls()
-    while "late" not in world.kinds(row.identity.request_id):
-        threading.Event().wait(0.01)
+    eventually(lambda: "late" in world.kinds(row.identity.request_id))
     call = world.recover_one(world.guard(settle=SETTLE))
     assert (call.owner, call.did, len(world.effects)) == ("self", "returned", 1)
