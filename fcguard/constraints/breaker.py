@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fcguard.constraints.circuit import Circuit, CircuitSnapshot
 from fcguard.constraints.options import check_count, check_rate, check_seconds
-from fcguard.constraints.state import SharedState, is_blocking, new_lock, state_key, wall_clock
+from fcguard.constraints.state import SharedState, clock_of, is_blocking, new_lock, state_key
 from fcguard.errors import ConfigurationError
 from fcguard.model.attempt import Attempt
 from fcguard.model.call import Call
@@ -68,7 +68,7 @@ class CircuitBreaker:
         key: `(call) -> key` of the circuit; None: one circuit for the instance.
         is_failure: `(attempt) -> True | False | None` in place of `is_tool_failure`.
         state: where circuits are kept; None: in this process. Where it cannot be reached, calls are refused (`RULE_FAILED`).
-        wall: wall clock in seconds, used with a state that other processes share.
+        wall: clock for times in a shared state, in seconds; None: the state's own, or this machine's if it has none.
 
     Raises:
         ConfigurationError: an option makes no sense.
@@ -113,7 +113,7 @@ class CircuitBreaker:
         key: Callable[[Call], Hashable] | None = None,
         is_failure: Callable[[Attempt], bool | None] = is_tool_failure,
         state: SharedState | None = None,
-        wall: Callable[[], float] = wall_clock,
+        wall: Callable[[], float] | None = None,
     ) -> None:
         self.name = name
         self.window_calls = check_count(name, "window_calls", window_calls)
@@ -132,7 +132,7 @@ class CircuitBreaker:
         wait = open_seconds if write_probe_seconds is None else write_probe_seconds
         self.write_probe_seconds = check_seconds(name, "write_probe_seconds", wait)
         self._key, self._is_failure = key, is_failure
-        self._state, self._wall = state, wall
+        self._state, self._wall = state, clock_of(state, wall)
         self.is_blocking = is_blocking(state)
         self._lock = new_lock()
         self._only = Circuit()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from fcguard.constraints.bounds import bounds_of, task_words
 from fcguard.constraints.options import check_count
-from fcguard.constraints.state import Change, SharedState, is_blocking, new_lock, state_key, wall_clock
+from fcguard.constraints.state import Change, SharedState, clock_of, is_blocking, new_lock, state_key
 from fcguard.model.attempt import Attempt
 from fcguard.model.call import Call
 from fcguard.model.context import Budget
@@ -130,7 +130,7 @@ class TaskBudget:
         name: name for the evidence, and of the state.
         state: where is kept what tasks have spent, by task id, for workers that share a task: the calls that were admitted, and
             when the first of them entered the task. None: what the task itself has counted.
-        wall: wall clock in seconds, used with a state that other processes share.
+        wall: clock for times in a shared state, in seconds; None: the state's own, or this machine's if it has none.
     """
 
     __slots__ = ("_lock", "_state", "_wall", "is_blocking", "name")
@@ -140,9 +140,9 @@ class TaskBudget:
         *,
         name: str = "task_budget",
         state: SharedState | None = None,
-        wall: Callable[[], float] = wall_clock,
+        wall: Callable[[], float] | None = None,
     ) -> None:
-        self.name, self._state, self._wall = name, state, wall
+        self.name, self._state, self._wall = name, state, clock_of(state, wall)
         self.is_blocking = is_blocking(state)
         self._lock = new_lock()
 

@@ -29,7 +29,7 @@ class Leases:
     Args:
         state: where leases are kept.
         seconds: time until a shared lease lapses that nobody renews.
-        wall: wall clock in seconds, used with a shared state.
+        wall: clock in seconds for times in a shared state.
     """
 
     def __init__(self, state: SharedState, seconds: float, wall: Callable[[], float]) -> None:

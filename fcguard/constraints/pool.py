@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from fcguard.constraints.leases import Leases
 from fcguard.constraints.options import check_count, check_seconds
-from fcguard.constraints.state import MemoryState, SharedState, is_blocking, state_key, wall_clock
+from fcguard.constraints.state import MemoryState, SharedState, clock_of, is_blocking, state_key
 from fcguard.errors import ConfigurationError, UsageError
 from fcguard.model.attempt import Attempt
 from fcguard.model.call import Call
@@ -28,7 +28,7 @@ class Concurrency:
         state: where the count is kept; None: in this process.
         lease_seconds: with a shared state, when the place of a process that died is free again. While the attempt runs, however
             long, a thread renews it three times as often.
-        wall: wall clock in seconds, used with a shared state.
+        wall: clock for times in a shared state, in seconds; None: the state's own, or this machine's if it has none.
     """
 
     def __init__(
@@ -39,11 +39,13 @@ class Concurrency:
         key: Callable[[Call], Hashable] | None = None,
         state: SharedState | None = None,
         lease_seconds: float = 60.0,
-        wall: Callable[[], float] = wall_clock,
+        wall: Callable[[], float] | None = None,
     ) -> None:
         self.name, self.limit, self._key = name, check_count(name, "limit", limit), key
         self._places = tuple(map(str, range(limit)))
-        self._leases = Leases(state or MemoryState(), check_seconds(name, "lease_seconds", lease_seconds), wall)
+        self._leases = Leases(
+            state or MemoryState(), check_seconds(name, "lease_seconds", lease_seconds), clock_of(state, wall)
+        )
         self.is_blocking = is_blocking(state)
 
     def admit(self, call: Call, now: float) -> Violation | None:
@@ -77,7 +79,7 @@ class ResourcePool:
         lease_seconds: with a shared state, when the member of a process that died is free again. While the attempt runs, however
             long, a thread renews it three times as often; a process that is stopped, or cannot reach the state, for longer
             than this may lose it to somebody else, and `leased()` says so once the state can be reached again.
-        wall: wall clock in seconds, used with a shared state.
+        wall: clock for times in a shared state, in seconds; None: the state's own, or this machine's if it has none.
 
     Raises:
         ConfigurationError: no members, or one is there twice.
@@ -90,7 +92,7 @@ class ResourcePool:
         *,
         state: SharedState | None = None,
         lease_seconds: float = 60.0,
-        wall: Callable[[], float] = wall_clock,
+        wall: Callable[[], float] | None = None,
     ) -> None:
         self.name = name
         by_pool = members if isinstance(members, Mapping) else {None: members}
@@ -113,7 +115,9 @@ class ResourcePool:
                 owner[member] = pool
             self._members[pool] = tuple(names)
         self._is_mapping = isinstance(members, Mapping)
-        self._leases = Leases(state or MemoryState(), check_seconds(name, "lease_seconds", lease_seconds), wall)
+        self._leases = Leases(
+            state or MemoryState(), check_seconds(name, "lease_seconds", lease_seconds), clock_of(state, wall)
+        )
         self.is_blocking = is_blocking(state)
 
     def admit(self, call: Call, now: float) -> Violation | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any, Final, LiteralString, TypeAlias, TypeVar
 
 from fcguard.constraints.options import check_seconds
+from fcguard.constraints.server_clock import ServerClock
 from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, held, new_lock
 from fcguard.errors import ConfigurationError, MissingExtraError, StoreClosed, StoreUnavailable
 from fcguard.jitter import pause_between
@@ -28,6 +30,7 @@ Connection: TypeAlias = psycopg.Connection[Any]
 
 _LONGEST_PAUSE: Final = 0.02
 _READ: Final = "SELECT value FROM {table} WHERE key = %(key)s"
+_TIME: Final = "SELECT extract(epoch FROM clock_timestamp())::float8"
 _INSERT: Final = "INSERT INTO {table} (key, value) VALUES (%(key)s, %(new)s) ON CONFLICT (key) DO NOTHING"
 _UPDATE: Final = """
 UPDATE {table} SET value = %(new)s, changed_at = clock_timestamp() WHERE key = %(key)s AND value = %(stored)s
@@ -41,7 +44,7 @@ class PostgresState:
 
     A change that changes nothing costs one round trip, others two, and again two if somebody else was faster; no lock is held
     between them, so a worker that stops keeps nobody waiting. One connection per process, made at the first change. Usable after a
-    fork. The hosts' wall clocks have to agree to well below the windows and leases that are kept here.
+    fork. Times are those of the server, which is asked every minute, so the clocks of the hosts do not matter.
 
     The table is made at the first change by a role that may make it (and its schema); others need SELECT, INSERT, UPDATE and
     DELETE on it and USAGE of the schema. A standby that takes over without the newest commits can forget a lease.
@@ -81,6 +84,16 @@ class PostgresState:
         self._inherited: list[Connection] = []
         self._is_closed = False
         self._writes = 0
+        self._clock = ServerClock(self._ask_time)
+
+    def now(self) -> float:
+        """Answer the server's seconds since the epoch.
+
+        Raises:
+            StoreUnavailable: the server cannot be reached or refuses.
+            StoreClosed: after `close()`.
+        """
+        return self._clock.now()
 
     def change(self, key: str, change: Change[T]) -> T:
         """Read, change and write the value of `key` as one atomic step.
@@ -109,11 +122,35 @@ class PostgresState:
             if self._pid == os.getpid():
                 self._drop()
 
-    def _try(self, key: str, change: Change[T]) -> tuple[bool, T]:
+    def _ask_time(self) -> tuple[float, float]:
+        if self._pid != os.getpid():
+            self._after_fork()
+        with held(self._lock, self._timeout, "state in PostgreSQL"), self._open():
+            self._connected()
+            began = monotonic()
+            row = self._fetch(_TIME)
+            return row[0], (began + monotonic()) / 2
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Tell what goes wrong with the connection in this library's words, and leave none behind that cannot be used."""
         if self._is_closed:
             raise StoreClosed("state in PostgreSQL was closed")
         try:
-            stored = self._read(key)
+            yield
+        except psycopg.Error as error:
+            self._drop()
+            raise _translated(error) from error
+        except BaseException:
+            # An interrupt leaves the connection in the middle of a statement.
+            if self._connection is not None and self._connection.info.transaction_status != TransactionStatus.IDLE:
+                self._drop()
+            raise
+
+    def _try(self, key: str, change: Change[T]) -> tuple[bool, T]:
+        with self._open():
+            row = self._fetch(_READ, key=key)
+            stored = None if row is None else row[0]
             text, answer = change_text(stored, change)
             if text is stored:
                 return True, answer
@@ -123,27 +160,18 @@ class PostgresState:
                 self._run(connection, _PRUNE, ttl=self._ttl)
             self._writes += 1
             done = self._run(connection, statement, key=key, stored=stored, new=text).rowcount == 1
-        except psycopg.Error as error:
-            self._drop()
-            raise _translated(error) from error
-        except BaseException:
-            # An interrupt leaves the connection in the middle of a statement.
-            if self._connection is not None and self._connection.info.transaction_status != TransactionStatus.IDLE:
-                self._drop()
-            raise
-        return done, answer
+            return done, answer
 
-    def _read(self, key: str) -> str | None:
+    def _fetch(self, statement: str, **values: Any) -> Any:
         is_used = self._connection is not None
         try:
-            row = self._run(self._connected(), _READ, key=key).fetchone()
+            return self._run(self._connected(), statement, **values).fetchone()
         except psycopg.OperationalError:
             if not is_used or self._connection is None or not self._connection.closed:
                 raise
             # The server closed a connection that lay idle; nothing was changed yet.
             self._drop()
-            row = self._run(self._connected(), _READ, key=key).fetchone()
-        return None if row is None else row[0]
+            return self._run(self._connected(), statement, **values).fetchone()
 
     def _run(self, connection: Connection, statement: str, **values: Any) -> psycopg.Cursor[Any]:
         return connection.execute(statement.replace("{table}", self._table.replace("%", "%%")).encode(), values)

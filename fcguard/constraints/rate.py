@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from fcguard.constraints.options import check_count, check_seconds
-from fcguard.constraints.state import MemoryState, SharedState, is_blocking, state_key, wall_clock
+from fcguard.constraints.state import MemoryState, SharedState, clock_of, is_blocking, state_key
 from fcguard.errors import ConfigurationError
 from fcguard.model.attempt import Attempt
 from fcguard.model.call import Call
@@ -28,7 +28,7 @@ class RateLimit:
         name: name for the evidence, and of the state.
         key: `(call) -> key` to count apart, e.g. by host or tenant; None: one count for the instance.
         state: where the count is kept; None: in this process.
-        wall: wall clock in seconds, used with a state that other processes share.
+        wall: clock for times in a shared state, in seconds; None: the state's own, or this machine's if it has none.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class RateLimit:
         name: str = "rate_limit",
         key: Callable[[Call], Hashable] | None = None,
         state: SharedState | None = None,
-        wall: Callable[[], float] = wall_clock,
+        wall: Callable[[], float] | None = None,
     ) -> None:
         self.name = name
         self.limit, self.seconds = check_count(name, "limit", limit), check_seconds(name, "seconds", seconds)
-        self._key, self._wall = key, wall
+        self._key, self._wall = key, clock_of(state, wall)
         self._state: SharedState = MemoryState() if state is None else state
         self.is_blocking = is_blocking(state)
         self._taken: dict[str, tuple[str, float]] = {}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any, Final, TypeVar
 
 from fcguard.constraints.options import check_seconds
+from fcguard.constraints.server_clock import ServerClock
 from fcguard.constraints.state import Change, change_text
 from fcguard.errors import MissingExtraError, StoreUnavailable
 
@@ -27,12 +29,12 @@ return 1
 
 
 class RedisState:
-    """Keeps state in Redis (or what speaks its protocol), by comparing and swapping (a script; `GET` and `EVALSHA`).
+    """Keeps state in Redis (or what speaks its protocol), by comparing and swapping (a script; `GET`, `EVALSHA` and `TIME`).
 
     A change that changes nothing costs one round trip, others two, and again two if somebody else was faster.
 
-    The hosts' wall clocks have to agree to well below the windows and leases that are kept here. A primary that fails over may
-    lose its newest changes, and with them a lease: for accounts that must never be shared, use one that does not fail over.
+    Times are those of the server, which is asked every minute, so the clocks of the hosts do not matter. A primary that fails over
+    may lose its newest changes, and with them a lease: for accounts that must never be shared, use one that does not fail over.
 
     Args:
         client: a `redis.Redis` client (blocking); it stays the caller's to close.
@@ -44,7 +46,24 @@ class RedisState:
 
     def __init__(self, client: Any, *, prefix: str = "fcguard:", ttl_seconds: float = 86_400.0) -> None:
         self._client, self._prefix, self._swap = client, prefix, client.register_script(_SWAP)
+        self._clock = ServerClock(self._ask_time)
         self._ttl = int(check_seconds("RedisState", "ttl_seconds", ttl_seconds) * 1000) or 1
+
+    def now(self) -> float:
+        """Answer the server's seconds since the epoch.
+
+        Raises:
+            StoreUnavailable: Redis cannot be reached or refuses.
+        """
+        return self._clock.now()
+
+    def _ask_time(self) -> tuple[float, float]:
+        began = monotonic()
+        try:
+            seconds, microseconds = self._client.time()
+        except RedisError as error:
+            raise StoreUnavailable(f"redis: {type(error).__name__} at TIME") from error
+        return seconds + microseconds / 1e6, (began + monotonic()) / 2
 
     def change(self, key: str, change: Change[T]) -> T:
         """Read, change and write the value of `key` as one atomic step.

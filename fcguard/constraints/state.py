@@ -18,6 +18,7 @@ __all__ = [
     "MemoryState",
     "SharedState",
     "change_text",
+    "clock_of",
     "held",
     "is_blocking",
     "new_lock",
@@ -47,12 +48,13 @@ PRUNE_EVERY: Final = 1000
 class SharedState(Protocol):
     """A place for small JSON values that several constraints, threads or processes change one at a time.
 
-    Write your own (for another database) by giving these two; `fcguard.constraints` needs nothing else.
+    Write your own (for another database) by giving these two; `fcguard.constraints` needs nothing else. If it also has a method
+    `now()`, its seconds since the epoch are what constraints keep there, instead of those of each worker's own clock.
     """
 
     @property
     def is_shared(self) -> bool:
-        """Whether other processes see it; their clocks then have to agree, so times are wall-clock times."""
+        """Whether other processes see it; times are then wall-clock times: the state's, or those of workers that have to agree."""
         ...
 
     def change(self, key: str, change: Change[T]) -> T:
@@ -71,6 +73,14 @@ class SharedState(Protocol):
 def is_blocking(state: SharedState | None) -> bool:
     """Answer whether a change of the state may take long, because other processes share it; None: it is in this process."""
     return state is not None and state.is_shared
+
+
+def clock_of(state: SharedState | None, wall: Callable[[], float] | None) -> Callable[[], float]:
+    """Answer the clock for times in a shared state: the given one, else the state's own, else this machine's."""
+    if wall is not None:
+        return wall
+    told: Callable[[], float] = getattr(state, "now", wall_clock)
+    return told
 
 
 class MemoryState:

@@ -2,7 +2,7 @@
 
 A line is JSON: {"tool": "look" or "save", "do": "succeed", "fail" or "wait"}; the answer is a line of JSON with the envelope. A
 tool that waits first writes {"entered": ...}, and ends at the next line. "later" moves the wall clock of breaker and pool on
-before, by so many seconds.
+before, by so many seconds. With the option "ahead" its own clock is off by so many seconds, and they go by the clock of the state.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 logging.disable(logging.CRITICAL)
+AHEAD = json.loads(sys.argv[3]).get("ahead", 0)
+if AHEAD:
+    right = time.time
+    time.time = lambda: right() + AHEAD  # before anything takes a hold of it
 
 from fcguard import Guard  # noqa: E402
 from fcguard.constraints import CircuitBreaker, ResourcePool  # noqa: E402
@@ -34,8 +38,9 @@ def main(place: str, directory: str, options: dict[str, Any]) -> None:
     def wall() -> float:
         return time.time() + later[0]
 
-    breaker = CircuitBreaker("orders", state=state, wall=wall, **options["breaker"]) if "breaker" in options else None
-    pool = ResourcePool("qa", ["ann"], state=state, wall=wall, **options["pool"]) if "pool" in options else None
+    clock: dict[str, Any] = {"state": state} if "ahead" in options else {"state": state, "wall": wall}
+    breaker = CircuitBreaker("orders", **clock, **options["breaker"]) if "breaker" in options else None
+    pool = ResourcePool("qa", ["ann"], **clock, **options["pool"]) if "pool" in options else None
     guard = Guard(store=open_ledger(place, Path(directory)), evidence_dir=Path(directory) / "evidence")
 
     def work(do: str) -> str:
