@@ -69,7 +69,7 @@ class MemoryStore:
 
     Args:
         max_calls: how many finished calls to keep.
-        max_keys: how many keys of writes that have left to keep; about half a kilobyte each.
+        max_keys: how many keys of writes that have left to keep; about 600 bytes each.
         lease: seconds for which a call belongs to whoever moved it.
         clock: wall clock in seconds, for leases.
 
