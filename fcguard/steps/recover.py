@@ -73,6 +73,11 @@ async def _take_refusal(call: Call, refusal: Failure, config: Config, io: IO) ->
     stands = call.failure
     if stands is None:
         return False
+    if (
+        refusal.effect == "unknown"
+    ):  # another worker has the call: what is known here of its attempts is not all of them
+        call.failure = refusal
+        return False
     tool, last = call.prepared.tool, call.attempts[-1].failure or stands
     call.failure = refused_repeat(stands, refusal, tool.effect)
     if "fallback" in _plan(call, last, config) and (

@@ -169,8 +169,14 @@ def _replay(call: Call, answer: Replayed) -> None:
 
 def _blocked(call: Call, answer: Blocked | Stale) -> Failure:
     if isinstance(answer, Stale):
+        call.blocked_by = call.request_id
         return Failure.of(
-            ErrorType.CONFLICT, "Another worker took this call over; ask the ledger for its state.", "execute"
+            ErrorType.CONFLICT,
+            f"Another worker took this call over, and may have sent it: do not repeat it. {_way_out(answer.state, call.request_id)}",
+            "execute",
+            next_action=NextAction.CONFIRM_STATE,
+            effect="unknown",
+            reason=f"the ledger holds version {answer.version} ({answer.state})",
         )
     call.blocked_by = answer.request_id
     if answer.reason == "conflict" and answer.state not in OPEN_STATES:
