@@ -90,6 +90,7 @@ class SQLiteView:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection, self._execute = connection, connection.execute
+        self._has_tombstones: bool | None = None  # asked once a transaction, in which nobody else writes
 
     def row(self, request_id: str) -> Row | None:
         """Answer the row of a call, or None."""
@@ -108,6 +109,10 @@ class SQLiteView:
 
     def tombstone_of_key(self, scope: str | None, key: str) -> Tombstone | None:
         """Answer what is left of the pruned call that succeeded under this idempotency key."""
+        if self._has_tombstones is None:
+            self._has_tombstones = self._one("SELECT request_id FROM fc_tombstones LIMIT 1", ()) is not None
+        if not self._has_tombstones:
+            return None
         return find_tombstone(self._connection, "t.idempotency_scope = ? AND t.idempotency_key = ?", (scope or "", key))
 
     def holder_of_effect(self, effect_key: str) -> str | None:
