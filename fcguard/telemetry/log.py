@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from fcguard.model.call import UNFILLED
@@ -205,18 +206,50 @@ class _HostLogger:
 
 
 def _write(level: int, event: str, fields: Fields) -> None:
-    """Log through stdlib logging: a readable text, and the fields in `record.fcguard` for formatters.
+    getattr(_private_logger(), _METHODS[level])(event, **fields)
+
+
+@cache
+def _private_logger() -> Any:
+    """Make fcguard's own structlog logger; the global configuration is neither read nor changed."""
+    import structlog
+
+    return structlog.wrap_logger(
+        _Records(),
+        processors=[_to_stdlib],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        context_class=dict,
+        cache_logger_on_first_use=True,
+    )
+
+
+def _to_stdlib(_: Any, method: str, event: MutableMapping[str, Any]) -> tuple[tuple[int, str, Fields], dict[str, Any]]:
+    """Make the arguments of `_Records`: the level, a readable text, and the fields."""
+    text = event.pop("event")
+    fields = dict(event)
+    return (_LEVEL_OF[method], " ".join([text, *[f"{key}={value}" for key, value in fields.items()]]), fields), {}
+
+
+class _Records:
+    """Hands a line to stdlib logging, with its fields in `record.fcguard` for formatters.
 
     One attribute holds all fields, since `extra` must not contain names that a log record uses itself. Whoever asked is known,
     so that it need not be looked for on the stack, which takes a third of the time of `LOGGER.log`.
     """
-    text = " ".join([event, *[f"{key}={value}" for key, value in fields.items()]])
-    LOGGER.handle(
-        LOGGER.makeRecord(LOGGER.name, level, __file__, _WRITE_LINE, text, (), None, "_write", {"fcguard": fields})
-    )
+
+    __slots__ = ()
+
+    def debug(self, level: int, text: str, fields: Fields) -> None:
+        """Write a line."""
+        LOGGER.handle(
+            LOGGER.makeRecord(LOGGER.name, level, __file__, _WRITE_LINE, text, (), None, "_write", {"fcguard": fields})
+        )
+
+    info = warning = error = debug
 
 
 _WRITE_LINE: Final = _write.__code__.co_firstlineno
+_LEVEL_OF: Final = {method: level for level, method in _METHODS.items()}
 
 
 def _ids(call: Call) -> Fields:
