@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from fcguard.errors import StoreError, StoreUnavailable
+from fcguard.jitter import pause_between
 from fcguard.postgres_connection import connect
 from fcguard.stores import postgres_owners, postgres_retention, postgres_rows
 from fcguard.stores.base import Answer, CallQuery, Command, Gap, Head, StoredCall, StoredEvent
@@ -141,7 +141,7 @@ class PostgresSession(Session[Connection]):
             for attempt in range(1, _RETRIES):
                 with suppress(*_AGAIN, _Again):
                     return self._transact_once(write)
-                time.sleep(random.uniform(0.0, 0.01) * attempt)  # noqa: S311 - jitter
+                time.sleep(pause_between(0.0, 0.01) * attempt)
             return self._transact_once(write)
 
     def apply(self, connection: Connection, batch: Batch, commands: Sequence[Command]) -> list[Answer | BaseException]:
