@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fcguard.model.failure import EffectState, Failure
 
-__all__ = ["Abandoned", "Attempt", "Late", "LateVerdict", "NotEntered"]
+__all__ = ["Abandoned", "Attempt", "Late", "LateVerdict", "NotEntered", "Unlicensed"]
 
 
 class LateVerdict(NamedTuple):
@@ -111,6 +111,10 @@ class NotEntered(Exception):
     def __init__(self, error_type: str, message: str) -> None:
         self.error_type = error_type
         super().__init__(message)
+
+
+class Unlicensed(NotEntered):
+    """A repeat whose licence ran out while the ledger took its intent; it is not one of the attempts that a policy allows."""
 
 
 class Attempt:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from fcguard.jitter import pause_between
+from fcguard.model.attempt import Unlicensed
 from fcguard.model.call import Call
 from fcguard.model.failure import Effect
 from fcguard.model.tool import Retry, Tool
@@ -40,7 +41,8 @@ def next_pause(call: Call, policy: Retry, now: float, retry_after: float | None)
         Seconds; None when the attempts are used up, `policy.stop` says so, the pause would be longer than `policy.max_wait`,
         or the pause would end after the call's deadline.
     """
-    if len(call.attempts) >= policy.attempts:
+    was_withheld = any(type(attempt.error) is Unlicensed for attempt in call.attempts)
+    if len(call.attempts) - was_withheld >= policy.attempts:  # one is forgiven, since time may run backwards
         return None
     state = _state(call, now)
     if policy.stop is not None and policy.stop(state):

@@ -142,7 +142,7 @@ def _take(call: Call, failure: Failure, answer: Confirmation, licence: str | Non
     if is_proved:
         for one in call.attempts:  # nothing that any of them sent can still land
             one.effect = "not_applied"
-        call.failure = _proved_not_applied(failure, attempt)  # stands if nothing more can be sent
+        call.failure = _proved_not_applied(failure, _last_sent(call))  # stands if nothing more can be sent
     pause = (
         None
         if call.prepared.tool.effect == "destructive"
@@ -213,6 +213,10 @@ def _park(call: Call, failure: Failure, why: str) -> None:
         next_action=NextAction.CONFIRM_STATE.value,
         reason=f"{failure.reason}; {why}",
     )
+
+
+def _last_sent(call: Call) -> Attempt:
+    return next((one for one in reversed(call.attempts) if one.was_dispatched), call.attempts[-1])
 
 
 def _proved_not_applied(failure: Failure, attempt: Attempt) -> Failure:

@@ -7,7 +7,7 @@ from typing import Final
 from fcguard.config import Config, Prepared
 from fcguard.constraints.bounds import task_out_of_time
 from fcguard.io import IO
-from fcguard.model.attempt import Abandoned, Attempt, NotEntered
+from fcguard.model.attempt import Abandoned, Attempt, NotEntered, Unlicensed
 from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, Failure, Halt
 from fcguard.recovery.confirm import check_licence, lacks_licence
@@ -48,7 +48,7 @@ async def execute_tool(call: Call, config: Config, io: IO) -> None:
     config.observer.attempt_started(call, attempt)
     try:
         if attempt.number > 1 and lacks_licence(call, io):  # the ledger took so long
-            raise NotEntered(
+            raise Unlicensed(
                 ErrorType.PRECONDITION_FAILED, "What made the repeat safe holds no longer; it was not sent."
             )
         attempt.value = await io.invoke(call, attempt, timeout)

@@ -7,7 +7,7 @@ from typing import Final
 from fcguard.config import Config
 from fcguard.constraints.admission import release
 from fcguard.io import IO
-from fcguard.model.attempt import Attempt
+from fcguard.model.attempt import Attempt, Unlicensed
 from fcguard.model.call import Call
 from fcguard.model.failure import ErrorType, Failure, FailureClass
 from fcguard.model.states import CallState
@@ -99,6 +99,8 @@ def _plan(call: Call, failure: Failure, config: Config) -> Plan:
 
 def _judged_with_the_earlier(call: Call, attempt: Attempt, failure: Failure) -> Failure:
     """Keep a write uncertain while an earlier attempt of it is: that this one was not applied proves nothing about that one."""
+    if type(attempt.error) is Unlicensed and call.failure is not None:
+        return call.failure  # nothing happened since
     if failure.effect == "unknown" or call.prepared.is_read or call.prepared.tool.effect == "idempotent_write":
         return failure
     if all(one.effect != "unknown" for one in call.attempts):
