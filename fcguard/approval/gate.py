@@ -141,15 +141,18 @@ async def _look_up(
         # The call asked before, for another environment; this is a question of its own.
         request = replace(request, request_id=f"{request.request_id}.{request.subject[:8]}")
         stored = await io.call(store.put, request, now)
+    if stored.state == "approved" and stored.is_open(now):
+        taken: StoredApproval | None = await io.call(store.take, stored.request.request_id, now)
+        if taken is not None and taken.decision is not None:
+            return _approved(call, taken.request, taken.decision, request.shown)
+        # Another call used it in this very moment, or its time was over: what waits now is another request.
+        stored = await io.call(store.put, request, now)
     if not stored.is_open(now):
         return _required(stored.request, "Its approval was used or has expired, and is good for one call only.")
     if stored.state == "denied" and stored.decision is not None:
         return _denied(call, stored.decision)
     if stored.state == "approved":
-        taken: StoredApproval | None = await io.call(store.take, stored.request.request_id, now)
-        if taken is not None and taken.decision is not None:
-            return _approved(call, taken.request, taken.decision, request.shown)
-        return _required(stored.request, "Its approval was just used by another call.")
+        return _pending(call, stored.request, "It was approved in this very moment; send the same call again.")
     return _pending(call, stored.request, "The request waits for a decision.")
 
 

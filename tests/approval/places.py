@@ -101,7 +101,8 @@ def resume(place: str, request_id: str, ran: str) -> str:
             return str(error)
 
 
-def ask_again(place: str, table: str, ran: str) -> str:
-    """Ask for a tool; answer the error type."""
+def ask_again(place: str, table: str, ran: str) -> tuple[str, str | None]:
+    """Ask for a tool; answer the error type, and the request that it waits for."""
     with opened(place) as store, make_guard(store, Path(ran)) as guard:
-        return str(ask(guard, table).error_type)
+        result = ask(guard, table)
+        return str(result.error_type), result.blocked_by

@@ -195,7 +195,9 @@ def test_processes_that_send_an_approved_call_again_send_it_once(processes: Any,
             stored = store.get(waiting.blocked_by)
             assert store.decide(waiting.blocked_by, stored.request.approve("ann"), time.time())
             ended = processes.starmap(places.ask_again, [(place, f"t{n}", str(ran))] * 2, chunksize=1)
-            assert sorted(ended) == ["APPROVAL_REQUIRED", "None"]
+            [(refused, next_one), (sent, _)] = sorted(ended)
+            assert (refused, sent) == ("APPROVAL_REQUIRED", "None")
+            assert next_one != waiting.blocked_by and store.get(next_one).state == "pending"
     assert places.have_run(ran) == ["t0", "t1", "t2", "t3"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -259,16 +260,55 @@ def test_a_call_that_moved_to_another_environment_asks_again(make_call: Any, ask
     assert ask(call, approver) is None
 
 
-def test_an_approval_lost_to_another_call_is_no_approval(make_call: Any, ask: Any, port: Any) -> None:
-    class Raced(MemoryApprovals):
-        def take(self, request_id: str, now: float) -> None:
-            return None
+class Raced(MemoryApprovals):
+    """Another call is let through right before this one looks whether it is; then something else may happen."""
 
+    def __init__(self, then: Callable[[Raced], None] = lambda store: None) -> None:
+        super().__init__()
+        self.then = then
+
+    def take(self, request_id: str, now: float) -> Any:
+        assert super().take(request_id, now) is not None
+        self.then(self)
+        return None
+
+
+def test_who_loses_an_approval_to_another_call_waits_for_a_request_of_its_own(
+    make_call: Any, ask: Any, port: Any
+) -> None:
+    store = Raced()
+    approver, first, lost = Deferred(store), make_call(), make_call()
+    ask(first, approver)
+    store.decide(first.request_id, Decision(True, "bob"), port.now())
+    refused = ask(lost, approver)
+    assert refused.code == "APPROVAL_REQUIRED" and f"request {lost.request_id}" in refused.message
+    assert lost.blocked_by == lost.request_id
+    assert [stored.request.request_id for stored in store.requests("pending")] == [lost.request_id]
+
+
+def test_who_loses_an_approval_is_told_what_became_of_the_next_one(make_call: Any, ask: Any, port: Any) -> None:
+    def decided(approved: bool) -> Callable[[Raced], None]:
+        def then(store: Raced) -> None:
+            store.put(make_request(other, other.tool, now=port.now(), ttl=60, policy_version="1"), port.now())
+            store.decide(other.request_id, Decision(approved, "eve"), port.now())
+
+        return then
+
+    for approved, code, blocked_by in ((True, "APPROVAL_REQUIRED", True), (False, "APPROVAL_DENIED", False)):
+        store, other, lost = Raced(decided(approved)), make_call(), make_call()
+        approver, first = Deferred(store), make_call()
+        ask(first, approver)
+        store.decide(first.request_id, Decision(True, "bob"), port.now())
+        assert ask(lost, approver).code == code, "nothing is sent, and nobody waits in a circle"
+        assert lost.blocked_by == (other.request_id if blocked_by else None)
+
+
+def test_a_call_whose_own_approval_was_used_asks_no_more(make_call: Any, ask: Any, port: Any) -> None:
     store = Raced()
     approver, call = Deferred(store), make_call()
     ask(call, approver)
     store.decide(call.request_id, Decision(True, "bob"), port.now())
-    assert "another call" in ask(call, approver).message
+    assert "was used" in ask(call, approver).message
 
 
 def test_modify_and_approve(make_call: Any, ask: Any) -> None:
