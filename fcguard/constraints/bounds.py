@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Lock
+from typing import Final
 
 from fcguard.model.call import Call
 from fcguard.model.context import Budget
 from fcguard.model.task import Task
 
-__all__ = ["bounds_of", "deadline_of", "task_out_of_time", "task_words"]
+__all__ = ["bounds_of", "count_call", "deadline_of", "task_out_of_time", "task_words"]
 
 
 def bounds_of(call: Call) -> Iterator[tuple[Task, Budget]]:
@@ -21,6 +23,18 @@ def bounds_of(call: Call) -> Iterator[tuple[Task, Budget]]:
     for outer in task.bounds:
         if outer.context.budget is not None:
             yield outer, outer.context.budget
+
+
+_counting: Final = Lock()
+
+
+def count_call(call: Call) -> None:
+    """Count a call in its task and in those around it, and tell it the how-manieth it is in each that bounds it."""
+    task: Task = call.task
+    with _counting:  # else two threads might be given the same number
+        for one in (task, *task.around):
+            one.calls += 1
+        call.numbers = {one: one.calls for one, _ in bounds_of(call)}
 
 
 def deadline_of(call: Call) -> float | None:

@@ -156,8 +156,8 @@ class TaskBudget:
         for task, budget in bounds_of(call):
             if budget.seconds is not None and now - task.started >= budget.seconds:
                 return _exhausted(self.name, "seconds", budget.seconds, task_words(call, task))
-            # The counter holds this call already; a retry of a call that was within the budget stays within it.
-            if budget.calls is not None and not call.attempts and task.calls > budget.calls:
+            # Its own number, not the counter: others that were counted since must not push out a call that was within.
+            if budget.calls is not None and call.numbers.get(task, 0) > budget.calls:
                 return _exhausted(self.name, "calls", budget.calls, task_words(call, task))
             is_spent = is_spent or budget.attempts is not None or budget.cost is not None
         return self._spend(call) if is_spent else None

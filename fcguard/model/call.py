@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from fcguard.model.attempt import Attempt
@@ -89,6 +91,7 @@ class Call:
         unsendable: why it must not be sent again from here, though it may be confirmed; None: nothing speaks against it.
         readings: what is wrong with each read that its latest confirmation made; empty words where nothing is.
         due_at: wall clock at which it is to be taken up again; None: it is not put off.
+        numbers: the how-manieth call it is in each task that bounds it; empty where none does, or it does not count.
     """
 
     context = Once[TaskContext]("context")
@@ -142,6 +145,7 @@ class Call:
     unsendable: str | None = None
     readings: tuple[str, ...] = ()
     due_at: float | None = None
+    numbers: Mapping[Any, int] = MappingProxyType({})
 
     def __init__(
         self, request_id: str, proposal: Intent, purpose: Purpose, parent: Call | None, given: TaskContext | None

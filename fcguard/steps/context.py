@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fcguard.config import Config
-from fcguard.constraints.bounds import deadline_of
+from fcguard.constraints.bounds import count_call, deadline_of
 from fcguard.io import IO
 from fcguard.model.call import Call
 from fcguard.model.context import OUTSIDE
@@ -21,10 +21,13 @@ async def assemble_context(call: Call, config: Config, io: IO) -> None:
     else:
         call.context = OUTSIDE
     if task is not None:
+        is_bounded = call.context.budget is not None or task.bounds
         if call.purpose == "primary":
-            task.calls += 1
-            for outer in task.around:
-                outer.calls += 1
-        budget = call.context.budget
-        if budget is not None or task.bounds:
+            if is_bounded:
+                count_call(call)
+            else:
+                task.calls += 1
+                for outer in task.around:
+                    outer.calls += 1
+        if is_bounded:
             call.deadline = deadline_of(call)

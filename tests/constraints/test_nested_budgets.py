@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from contextvars import copy_context
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fcguard import Budget, Guard, MemoryStore, TaskContext, current_call
+from fcguard.approval import ApprovalRequest, Decision
 from fcguard.constraints import CallBudget, MemoryState, TaskBudget, task_budget
 from fcguard.errors import StoreUnavailable
 from fcguard.model.context import TaskContext as Context
@@ -138,6 +140,57 @@ def test_threads_and_asyncio_tasks_inside_share_it_exactly(tmp_path: Path) -> No
             for thread in threads:
                 thread.join(60)
     assert (len(ran), outer.attempts, outer.calls) == (30, 30, 40)
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_threads_that_are_all_counted_before_one_is_asked_use_it_up_exactly(tmp_path: Path, is_nested: bool) -> None:
+    ran: list[int] = []
+    together = threading.Barrier(5)
+    with Guard(store=MemoryStore(), evidence_dir=tmp_path) as guard:
+
+        def counted(call: Any) -> None:
+            together.wait(60)
+
+        guard.tool(lambda: ran.append(1), name="look", effect="read", retry=1, rules=[counted])
+
+        def in_thread() -> Any:
+            with ExitStack() as inside:
+                if is_nested:
+                    inside.enter_context(guard.task("inside", budget=Budget(calls=9)))
+                return guard.call("look").error_type
+
+        with guard.task("outer", budget=Budget(calls=2)) as outer, ThreadPoolExecutor(5) as pool:
+            contexts = [copy_context() for _ in range(5)]
+            ended = list(pool.map(lambda context: context.run(in_thread), contexts))
+    assert (ended.count(None), ended.count("BUDGET_EXHAUSTED"), len(ran), outer.calls) == (2, 3, 2, 5)
+
+
+@pytest.mark.parametrize("is_async_tool", [False, True])
+def test_asyncio_tasks_that_are_all_counted_before_one_is_asked_use_it_up_exactly(
+    tmp_path: Path, is_async_tool: bool
+) -> None:
+    ran: list[int] = []
+
+    async def main(guard: Guard) -> list[Any]:
+        async def alook() -> None:
+            ran.append(1)
+
+        tool: Any = alook if is_async_tool else lambda: ran.append(1)
+        guard.tool(tool, name="look", effect="read", retry=1, approval="required")
+        with guard.task("outer", budget=Budget(calls=2)) as outer:
+            ended = await asyncio.wait_for(asyncio.gather(*(guard.acall("look") for _ in range(5))), 60)
+        assert outer.calls == 5
+        return sorted(result.error_type or "" for result in ended)
+
+    together = asyncio.Barrier(5)
+
+    async def counted(request: ApprovalRequest) -> Decision:
+        await together.wait()
+        return request.approve("ann")
+
+    with Guard(store=MemoryStore(), evidence_dir=tmp_path, approver=counted) as guard:
+        assert asyncio.run(main(guard)) == ["", "", *["BUDGET_EXHAUSTED"] * 3]
+    assert len(ran) == 2
 
 
 # -- time ----------------------------------------------------------------------------------------------------------------
