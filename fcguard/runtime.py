@@ -206,14 +206,9 @@ class BlockingIO(_Base):
 
     async def commit(self, store: Store, command: Command, heard: Callable[[Any], None] | None = None) -> Any:
         """Hand a command to the ledger and block until it is durable."""
-        answers: list[Any] = []
         if getattr(store, "answers_inline", False):
-            try:
-                store.submit(command, answers.append)
-                return _open_answer(answers, heard)
-            except BaseException:
-                _hear(answers, heard)
-                raise
+            return _commit_here(store, command, heard)
+        answers: list[Any] = []
         began = self.monotonic()
         waiting = threading.Lock()
         waiting.acquire()
@@ -222,13 +217,13 @@ class BlockingIO(_Base):
             answers.append(answer)
             waiting.release()
 
-        store.submit(command, done)
         try:
+            store.submit(command, done)
             if not answers:
                 waiting.acquire()
             return self._waited(answers, heard, began)
-        except BaseException:
-            if answers or waiting.acquire(timeout=LAST_WORD):
+        except BaseException as error:  # an interrupt in `submit` may have come after the ledger had the command
+            if not isinstance(error, Exception) and (answers or waiting.acquire(timeout=LAST_WORD)):
                 _hear(answers, heard)
             raise
 
@@ -262,6 +257,17 @@ def _no_thread(error: NoThread) -> NotEntered:
     return NotEntered(
         ErrorType.RESOURCE_EXHAUSTED, f"The machine has no thread for the function; it was not started: {error}"
     )
+
+
+def _commit_here(store: Store, command: Command, heard: Callable[[Any], None] | None) -> Any:
+    """Hand a command to a ledger that answers before `submit` returns."""
+    answers: list[Any] = []
+    try:
+        store.submit(command, answers.append)
+        return _open_answer(answers, heard)
+    except BaseException:
+        _hear(answers, heard)
+        raise
 
 
 def _hear(answers: list[Any], heard: Callable[[Any], None] | None) -> None:
@@ -411,10 +417,9 @@ class AsyncioIO(_Base):
 
     async def commit(self, store: Store, command: Command, heard: Callable[[Any], None] | None = None) -> Any:
         """Hand a command to the ledger and suspend until it is durable."""
-        answers: list[Any] = []
         if getattr(store, "answers_inline", False):
-            store.submit(command, answers.append)
-            return _open_answer(answers, heard)
+            return _commit_here(store, command, heard)
+        answers: list[Any] = []
         began = self.monotonic()
         waiting: list[Any] = []
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import fcguard
-from fcguard import Applied, Guard, MemoryStore, NotApplied, Violation
+from fcguard import Applied, Guard, MemoryStore, NotApplied, SQLiteStore, Violation
 from fcguard.model.call_info import CURRENT
 from fcguard.model.states import CallState
 from fcguard.model.task import CURRENT_TASK
@@ -135,6 +135,38 @@ def test_an_interrupt_anywhere_leaves_the_truth_behind(kind: str, offset: int) -
         assert world.done == 1 or not again.success, where
         place += STRIDE
     assert place > 500
+
+
+class _HandedOver(SQLiteStore):
+    """Ctrl-C comes in the moment in which a command of one kind has been handed to the writer's thread."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        super().__init__(path)
+        self.kind, self.was_interrupted = kind, False
+
+    def submit(self, command: Any, done: Any) -> None:
+        super().submit(command, done)
+        if command.event.kind == self.kind and not self.was_interrupted:
+            self.was_interrupted = True
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "sends"),
+    [("opened", CallState.REJECTED, 0), ("attempt", CallState.FAILED, 1), ("outcome", CallState.SUCCEEDED, 2)],
+)
+def test_an_interrupt_right_after_a_command_was_handed_over_waits_for_its_answer(
+    tmp_path: Path, kind: str, state: CallState, sends: int
+) -> None:
+    script = Script(NotApplied("not yet"), "done")
+    with Guard(store=_HandedOver(tmp_path / "ledger.db", kind), evidence_dir=tmp_path, clock=FakeClock()) as guard:
+        add(guard, Mode("sync"), script)
+        with guard.task("write", task_id="t"), pytest.raises(KeyboardInterrupt):
+            guard.call("tool", {})
+        (row,) = guard.store.calls(CallQuery(task_id="t"))
+        kinds = [event.kind for event in guard.store.events(request_id=row.identity.request_id)]
+        assert (row.state, len(script.calls)) == (state, sends)
+        assert kinds.count("outcome") == 1 and kinds[-1] == "outcome", "the call is ended by its owner, and once"
 
 
 class _Interrupting(SilentObserver):
