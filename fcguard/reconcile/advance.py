@@ -120,21 +120,8 @@ async def _look(row: StoredCall, found: _Pass, witness: Witness, config: Config,
             found.busy += 1
         return
     advanced = (await advance_call(row, witness, config, io)).row
-    if advanced.did == "parked":
-        advanced = await _late_meanwhile(advanced, found.store, witness, config, io)
     before = found.rows.get(request_id)  # put off by this very recovery: what counts is how it was found at first
     found.rows[request_id] = advanced if before is None else replace(advanced, found=before.found, owner=before.owner)
-
-
-async def _late_meanwhile(
-    parked: Recovered, store: RecoverableStore, witness: Witness, config: Config, io: IO
-) -> Recovered:
-    """Close a call whose success an earlier owner noted after its record was read, and before it was parked: nothing later tells."""
-    row = await io.call(store.get, parked.request_id)
-    if row is None or row.state is not CallState.PARKED:
-        return parked
-    again = await look_again(row, witness, config, io, "late")
-    return parked if again.did == "waits" else replace(again, found=parked.found, owner=parked.owner)
 
 
 def _examine(store: RecoverableStore) -> None:
@@ -197,7 +184,19 @@ async def advance_call(row: StoredCall, witness: Witness, config: Config, io: IO
         return Advanced(row_of(row, witness, "taken_over", "another worker moved it first"))
     call.ledger_version, call.ledger_state = answer.version, command.state
     await govern(call, config, io)
-    return Advanced(done_with(row, call, witness), call.result)
+    advanced = Advanced(done_with(row, call, witness), call.result)
+    return await _late_meanwhile(advanced, witness, config, io) if advanced.row.did == "parked" else advanced
+
+
+async def _late_meanwhile(parked: Advanced, witness: Witness, config: Config, io: IO) -> Advanced:
+    """Close a call whose success an earlier owner noted after its record was read, and before it was parked: nothing later tells."""
+    row = await io.call(config.store.get, parked.row.request_id)
+    if row is None or row.state is not CallState.PARKED:
+        return parked
+    again = await look_again(row, witness, config, io, "late")
+    if again.did == "waits":
+        return parked
+    return Advanced(replace(again, found=parked.row.found, owner=parked.row.owner))
 
 
 async def _find_reasons(

@@ -130,6 +130,20 @@ def test_a_late_success_that_comes_while_the_call_is_parked_closes_it(world: Wor
     assert len(world.confirmed) == 1
 
 
+def test_a_late_success_that_comes_while_advance_parks_the_call_closes_it(world: World) -> None:
+    request_id = world.crash(applied=False)
+    late = {"request_id": request_id, "attempt": 1, "returned": True, "effect": "applied", "value": {"order": 8}}
+
+    def ends_meanwhile(call: Any) -> Any:
+        ask(world.store, Note(request_id, Event("late", world.clock.now(), late)))
+        return Inconclusive("the system cannot be read")
+
+    world.answer = ends_meanwhile
+    result = world.advance(world.guard(), request_id)
+    assert (result.success, result.outcome_basis, result.data) == (True, "late", {"order": 8})
+    assert (world.state(request_id), len(world.confirmed)) == ("SUCCEEDED", 1)
+
+
 @pytest.mark.parametrize("effect", ["not_applied", "unknown"])
 def test_another_late_end_closes_nothing(world: World, effect: str) -> None:
     request_id = park(world, settle=SETTLE)
