@@ -26,7 +26,6 @@ class Wakes:
 
     def put(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
         """Let a loop resolve a future soon, together with the others that are put meanwhile. From any thread."""
-        """Let a loop resolve a future soon, together with the others that are put meanwhile. From any thread."""
         with self._lock:
             due = self._due.get(loop)
             if due is not None:
