@@ -31,7 +31,7 @@ async def admit(call: Call, constraints: Sequence[Any], io: IO) -> Failure | Non
             ask = getattr(constraint, "admit", None)
             if ask is None:
                 answer = constraint(call)
-            elif getattr(constraint, "is_blocking", False):
+            elif _may_block(constraint, call, now):
                 answer = await _ask_elsewhere(call, constraint, now, io)
             else:
                 answer = ask(call, now)
@@ -47,6 +47,11 @@ async def admit(call: Call, constraints: Sequence[Any], io: IO) -> Failure | Non
         await _release_all(call, io)
         return violated(answer, name, "execution")
     return None
+
+
+def _may_block(constraint: Any, call: Call, now: float) -> bool:
+    blocks = getattr(constraint, "is_blocking", False)
+    return bool(blocks(call, now) if callable(blocks) else blocks)
 
 
 async def _ask_elsewhere(call: Call, constraint: Any, now: float, io: IO) -> Any:
@@ -108,7 +113,8 @@ def release(call: Call, attempt: Attempt | None, io: IO) -> Awaitable[None] | No
     now = io.monotonic()
     blocking = []
     for constraint in admitted:
-        if getattr(constraint, "is_blocking", False):
+        blocks = getattr(constraint, "is_blocking", False)
+        if blocks and not callable(blocks):  # one that answers for each question has only that to wait for
             blocking.append(constraint)
         else:
             _settle(constraint, call, attempt, now)

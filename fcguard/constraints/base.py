@@ -18,6 +18,7 @@ class Constraint(Protocol):
 
     One with a true attribute `is_blocking` may wait for another process in `admit` and `settle`: in async calls both run in a
     worker thread, so that no event loop waits. What it admits to a caller that was cancelled meanwhile is settled there, too.
+    Where only `admit` may wait, and not for every call, `is_blocking` is a method `(call, now) -> bool` that is asked before it.
     """
 
     @property

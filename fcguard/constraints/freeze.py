@@ -20,7 +20,7 @@ Verdict: TypeAlias = Violation | None
 class Freeze:
     """Refuses writes while a freeze is on (`TENANT_FROZEN`, abort); asked before every attempt, so it also stops a retry.
 
-    A flag that cannot be read counts as on: a freeze that exists only as a sentence in a prompt protects nothing.
+    In async calls a sync flag is read in a worker thread. A flag that cannot be read counts as on: a freeze that exists only as a sentence in a prompt protects nothing.
 
     Args:
         is_active: `()` or `(call)` -> whether the freeze is on; sync or async. Only False lets writes pass.
@@ -49,9 +49,13 @@ class Freeze:
         """Whether admission has to be awaited."""
         return is_async_callable(self._is_active)
 
+    def is_blocking(self, call: Call, now: float) -> bool:
+        """Answer whether the flag has to be read for this call and may keep its thread waiting."""
+        return not self.is_async and self._stops(call)
+
     def admit(self, call: Call, now: float) -> Verdict | Awaitable[Verdict]:
         """Admit if the call is not of a stopped kind, or the freeze is off."""
-        if call.tool is not None and call.tool.effect not in self.effects:
+        if not self._stops(call):
             return None
         try:
             answer = self._is_active(call) if self._takes_call else self._is_active()
@@ -63,6 +67,9 @@ class Freeze:
 
     def settle(self, call: Call, attempt: Attempt | None, now: float) -> None:
         """Nothing to give back."""
+
+    def _stops(self, call: Call) -> bool:
+        return call.tool is None or call.tool.effect in self.effects
 
     async def _later(self, answer: Awaitable[Any]) -> Verdict:
         try:

@@ -21,7 +21,7 @@ _MOST_KEYS = 1000
 class DependencyHealth:
     """Admits attempts while a check says that a dependency is healthy; the answer is kept for `cache_seconds`.
 
-    A check that raises, or answers anything but True, None, False or a `Violation`, is taken as unhealthy. Confirmations pass.
+    In async calls a sync check runs in a worker thread. A check that raises, or answers anything but True, None, False or a `Violation`, is taken as unhealthy. Confirmations pass.
 
     Args:
         check: `()` or `(call)` -> True or None if healthy, False or a `Violation` if not; sync or async.
@@ -55,13 +55,17 @@ class DependencyHealth:
         """Whether admission has to be awaited."""
         return is_async_callable(self._check)
 
+    def is_blocking(self, call: Call, now: float) -> bool:
+        """Answer whether the check has to be asked for this call and may keep its thread waiting."""
+        return not self.is_async and call.purpose != "confirm" and self._fresh(self._key_of(call), now) is None
+
     def admit(self, call: Call, now: float) -> Verdict | Awaitable[Verdict]:
         """Admit while the dependency is healthy."""
         if call.purpose == "confirm":
             return None
-        key = None if self._key is None else self._key(call)
-        known = self._known.get(key)
-        if known is not None and known[0] > now:
+        key = self._key_of(call)
+        known = self._fresh(key, now)
+        if known is not None:
             return _with_rest(known[1], known[0] - now)
         try:
             answer = self._check(call) if self._takes_call else self._check()
@@ -73,6 +77,13 @@ class DependencyHealth:
 
     def settle(self, call: Call, attempt: Attempt | None, now: float) -> None:
         """Nothing to give back."""
+
+    def _key_of(self, call: Call) -> Hashable:
+        return None if self._key is None else self._key(call)
+
+    def _fresh(self, key: Hashable, now: float) -> tuple[float, Verdict] | None:
+        known = self._known.get(key)
+        return known if known is not None and known[0] > now else None
 
     async def _later(self, key: Hashable, now: float, answer: Awaitable[Any]) -> Verdict:
         try:

@@ -17,6 +17,8 @@ from fcguard.constraints import (
     CallBudget,
     CircuitBreaker,
     Concurrency,
+    DependencyHealth,
+    Freeze,
     MemoryState,
     RateLimit,
     ResourcePool,
@@ -199,6 +201,70 @@ def test_a_constraint_of_ones_own_may_say_that_it_is_blocking(guard: Guard) -> N
 
     result = asyncio.run(main())
     assert (result.data, result.flags, heard) == (1, ("constraint_failed:remote",), [1])
+
+
+CHECKS: dict[str, Callable[[Callable[[], Any]], Any]] = {
+    "health": lambda wait: DependencyHealth(lambda: wait() is None, cache_seconds=3600),
+    "health of the call": lambda wait: DependencyHealth(lambda call: wait() is None, cache_seconds=3600),
+    "freeze": lambda wait: Freeze(lambda: wait() is not None),
+}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("kind", CHECKS)
+def test_the_loop_turns_while_a_check_is_asked(guard: Guard, kind: str, is_async: bool) -> None:
+    turn = Turn()
+    add(guard, is_async, [CHECKS[kind](turn)], "write")
+
+    async def main() -> Any:
+        turn.loop = asyncio.get_running_loop()
+        with guard.task("work"):
+            return [await guard.acall("work", {}), await guard.acall("work", {})]
+
+    results = asyncio.run(main())
+    assert [(result.data, result.flags) for result in results] == [(1, ()), (2, ())]
+    assert turn.turns == (2 if kind == "freeze" else 1), "an answer is kept"
+
+
+def test_what_need_not_be_asked_needs_no_thread(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that is kept, a kind of tool that no freeze stops, and checks that are awaited."""
+    submitted: list[Any] = []
+    submit = Workers.submit
+    monkeypatch.setattr(Workers, "submit", lambda *args, **options: submitted.append(args) or submit(*args, **options))
+
+    async def is_up() -> bool:
+        return True
+
+    checks = [DependencyHealth(lambda: True, cache_seconds=3600), DependencyHealth(is_up), Freeze(lambda: True)]
+    add(guard, True, checks)
+
+    async def main() -> list[Any]:
+        return [(await guard.acall("work", {})).error_type for _ in range(3)]
+
+    assert asyncio.run(main()) == [None] * 3 and len(submitted) == 1
+
+
+@pytest.mark.parametrize("kind", CHECKS)
+def test_a_blocking_call_checks_in_its_own_thread(guard: Guard, kind: str) -> None:
+    seen: list[threading.Thread] = []
+    add(guard, False, [CHECKS[kind](lambda: seen.append(threading.current_thread()))], "write")
+    with guard.task("work"):
+        assert guard.call("work", {}).success
+    assert seen == [threading.main_thread()]
+
+
+def test_a_caller_that_is_cancelled_while_a_check_hangs_ends_at_once(guard: Guard) -> None:
+    hold = Hold(1)
+    ran = add(guard, True, [DependencyHealth(lambda: hold() is None)])
+
+    async def main() -> None:
+        call = await begun(guard, hold)
+        call.cancel()
+        await end(call)
+        hold.is_open.set()
+
+    asyncio.run(main())
+    assert ran == []
 
 
 def test_a_state_that_breaks_in_the_thread_refuses(guard: Guard) -> None:
