@@ -135,7 +135,7 @@ async def _by_tool(call: Call, confirm: ConfirmBy, child: Any, io: IO) -> Confir
     result = answered.result
     if not result.success:
         return Inconclusive(f"{confirm.tool} answered {result.error_type}")
-    if _unread(call):
+    if not _UNRELIABLE.isdisjoint(result.flags):  # what is left of it is not what the predicate was written for
         return Inconclusive(_unread(call))
     applied = confirm.applied(result.data)
     if isawaitable(applied):
@@ -143,7 +143,7 @@ async def _by_tool(call: Call, confirm: ConfirmBy, child: Any, io: IO) -> Confir
     if applied is True:
         return Applied(result.data)
     if applied is False:
-        return NotApplied()
+        return _if_read(call, NotApplied())
     return Inconclusive(f"what {confirm.tool} answered does not tell")
 
 

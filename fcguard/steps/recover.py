@@ -73,9 +73,7 @@ async def _take_refusal(call: Call, refusal: Failure, config: Config, io: IO) ->
     stands = call.failure
     if stands is None:
         return False
-    if (
-        refusal.effect == "unknown"
-    ):  # another worker has the call: what is known here of its attempts is not all of them
+    if refusal.effect == "unknown":  # another worker has the call, and may have sent it after these attempts
         call.failure = refusal
         return False
     tool, last = call.prepared.tool, call.attempts[-1].failure or stands
@@ -208,6 +206,8 @@ async def _fall_back(call: Call, failure: Failure, config: Config, io: IO) -> Th
         result = answered.result
         call.evidence = (*call.evidence, *result.evidence)
         if result.success:
+            for flag in result.flags:  # they are about this data
+                call.flag(flag)
             call.data, call.returned = result.data, answered.returned
             call.basis, call.effect, call.failure = "returned", result.effect, None
             call.answered_by = result.answered_by or fallback.tool

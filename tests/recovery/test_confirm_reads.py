@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fcguard import Guard, NotApplied
+from fcguard import ConfirmBy, Guard, NotApplied
 from tests.conftest import Mode, Script, add
 
 
@@ -47,3 +47,32 @@ def test_a_replica_that_answered_may_be_behind(guard: Guard, mode: Mode) -> None
     result, script = confirm_by_reading(guard, mode, ConnectionError("down"), fallback=("replica",))
     assert (result.success, len(script.calls)) == (False, 1)
     assert "replica answered for look, and may be behind it" in result.message
+
+
+@pytest.mark.parametrize(("found", "is_there"), [(["A1"], True), ([], False)])
+def test_what_a_replica_shows_is_there_and_what_it_does_not_show_may_be(
+    guard: Guard, mode: Mode, found: list[str], is_there: bool
+) -> None:
+    """A copy that is behind can lack an effect; it cannot make one up. It is the same for a predicate and a function."""
+    script = Script(TimeoutError(), "sent again")
+    add(guard, mode, Script(found), "replica", effect="read")
+    add(guard, mode, Script(ConnectionError("down")), "look", effect="read", retry=1, fallback=("replica",))
+    add(guard, mode, script, confirm=ConfirmBy("look", applied=bool), conditional=True)
+    with guard.task("order"):
+        result = mode.call(guard, "tool", {})
+    assert (result.success, result.effect, len(script.calls)) == (is_there, "applied" if is_there else "unknown", 1)
+    assert is_there or "replica answered for look, and may be behind it" in result.message
+
+
+@pytest.mark.parametrize("seen_by", ["look", "replica"])
+@pytest.mark.parametrize("applied", [lambda rows: "A1" in str(rows), bool])
+def test_a_predicate_is_not_asked_about_a_cut_read(guard: Guard, mode: Mode, seen_by: str, applied: Any) -> None:
+    """What is left of it looks otherwise, so that neither of its answers would mean anything."""
+    script, many = Script(TimeoutError(), "sent again"), Script(["x"] * 500)
+    add(guard, mode, many, "replica", effect="read", max_result_chars=200)
+    first = many if seen_by == "look" else Script(ConnectionError("down"))
+    add(guard, mode, first, "look", effect="read", retry=1, fallback=("replica",), max_result_chars=200)
+    add(guard, mode, script, confirm=ConfirmBy("look", applied=applied), conditional=True)
+    with guard.task("order"):
+        result = mode.call(guard, "tool", {})
+    assert (result.success, result.effect, len(script.calls)) == (False, "unknown", 1)
