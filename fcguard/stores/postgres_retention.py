@@ -45,16 +45,18 @@ def prune(connection: Connection, ids: Sequence[str], before: float, now: float,
     leaving, tasks = [row[0] for row in rows], sorted({row[1] for row in rows})
     holders = [request_id for request_id, _, holds_key in rows if holds_key]
     connection.execute("SELECT 1 FROM fc_heads WHERE task = ANY(%s) ORDER BY task_id FOR UPDATE", (tasks,))
-    if holders and not keys:
-        _bury(connection, holders, now)
+    kept = _bury(connection, holders, now) if holders and not keys else 0
     connection.execute("SET LOCAL fcguard.pruning = 'on'")  # the trigger lets deletions pass
     events = _remove_events(connection, leaving, tasks)
     connection.execute("DELETE FROM fc_calls WHERE request_id = ANY(%s)", (leaving,))
-    return Pruned(len(leaving), events, 0 if keys else len(holders), len(holders) if keys else 0)
+    return Pruned(len(leaving), events, kept, len(holders) if keys else 0)
 
 
-def _bury(connection: Connection, holders: Sequence[str], now: float) -> None:
-    """Keep the keys of calls that leave."""
+def _bury(connection: Connection, holders: Sequence[str], now: float) -> int:
+    """Keep the keys of calls that leave; answer how many, without those that are kept already.
+
+    A process of a version without tombstones does not look at them, and may have sent a pruned write again.
+    """
     found = connection.execute(
         "SELECT c.idempotency_scope, c.idempotency_key, c.request_id, c.task, h.task_id, c.tool, c.state, c.updated_at, e.payload "
         "FROM fc_calls c JOIN fc_heads h ON h.task = c.task LEFT JOIN fc_events e ON e.task = c.task AND e.seq = c.first_seq "
@@ -67,7 +69,12 @@ def _bury(connection: Connection, holders: Sequence[str], now: float) -> None:
         seal = seal_of(Tombstone(scope, key, digest, request_id, task_id, tool, CallState(state), ended_at, now))
         buried.append((scope, key, digest, request_id, task, tool, state, ended_at, now, seal))
     with connection.cursor() as cursor:
-        cursor.executemany("INSERT INTO fc_tombstones VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", buried)
+        cursor.executemany(
+            "INSERT INTO fc_tombstones VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
+            "ON CONFLICT (idempotency_scope, idempotency_key) DO NOTHING",
+            buried,
+        )
+        return cursor.rowcount
 
 
 def _remove_events(connection: Connection, ids: Sequence[str], tasks: Sequence[int]) -> int:

@@ -55,9 +55,10 @@ def prune(connection: sqlite3.Connection, ids: Sequence[str], before: float, now
                 continue
             task, last, holds_key = found
             rows.append((request_id, task, last))
-            if holds_key and not keys:
-                _bury(connection, request_id, now)
-            kept, forgotten = kept + (holds_key and not keys), forgotten + (holds_key and keys)
+            if holds_key and keys:
+                forgotten += 1
+            elif holds_key:
+                kept += _bury(connection, request_id, now)
             removed.setdefault(task, []).extend(_numbers(connection, task, last))
         for task, numbers in removed.items():
             _add_gaps(connection, task, sorted(numbers))
@@ -87,8 +88,11 @@ def _numbers(connection: sqlite3.Connection, task: int, last: int) -> list[int]:
     return numbers
 
 
-def _bury(connection: sqlite3.Connection, request_id: str, now: float) -> None:
-    """Keep the key of a call that leaves."""
+def _bury(connection: sqlite3.Connection, request_id: str, now: float) -> int:
+    """Keep the key of a call that leaves; answer how many that are: none if it is kept already.
+
+    A process of a version without tombstones does not look at them, and may have sent a pruned write again.
+    """
     scope, key, task, task_id, tool, state, ended_at, first = connection.execute(
         "SELECT c.idempotency_scope, c.idempotency_key, c.task, h.task_id, c.tool, c.state, c.updated_at, e.payload "
         "FROM fc_calls c JOIN fc_heads h ON h.task = c.task LEFT JOIN fc_events e ON e.task = c.task AND e.seq = c.first_seq "
@@ -97,10 +101,11 @@ def _bury(connection: sqlite3.Connection, request_id: str, now: float) -> None:
     ).fetchone()
     digest = identity_in(first).digest
     seal = seal_of(Tombstone(scope, key, digest, request_id, task_id, tool, CallState(state), ended_at, now))
-    connection.execute(
-        "INSERT INTO fc_tombstones VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    return connection.execute(
+        "INSERT INTO fc_tombstones VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (idempotency_scope, idempotency_key) DO NOTHING",
         (scope, key, digest, request_id, task, tool, state, ended_at, now, seal),
-    )
+    ).rowcount
 
 
 def _add_gaps(connection: sqlite3.Connection, task: int, numbers: list[int]) -> None:

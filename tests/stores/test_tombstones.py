@@ -44,6 +44,18 @@ def store(path: Path) -> Iterator[SQLiteStore]:
     made.close()
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str, Callable[[], Any]]:
+    """Answer URL, schema and a maker of stores."""
+    if request.param == "sqlite":
+        return str(tmp_path / "ledger.db"), "", lambda: SQLiteStore(tmp_path / "ledger.db")
+    pytest.importorskip("psycopg")
+    from fcguard.stores.postgres import PostgresStore
+
+    url, schema = request.getfixturevalue("postgres_server").url, request.getfixturevalue("postgres_schema")
+    return url, schema, lambda: PostgresStore(url, schema=schema, spool=tmp_path / "spool")
+
+
 def write_one(store: Any) -> None:
     ask(store, open_call(1, **KEYS))
     ask(store, move(1, 1, CallState.SUCCEEDED, result={"data": 1}))
@@ -216,19 +228,47 @@ def test_a_server_s_ledger_of_the_version_before_is_brought_up_to_date(
     app.close()
 
 
+def without_tombstones(url: str, schema: str, act: Callable[[], None]) -> None:
+    """Do something as a process of the version before does it, which does not look at tombstones."""
+    if not schema:
+        with sqlite3.connect(url, isolation_level=None) as file:
+            rows = file.execute("SELECT * FROM fc_tombstones").fetchall()
+            file.executescript(
+                "INSERT INTO fc_meta VALUES ('pruning', 1); DELETE FROM fc_tombstones; DELETE FROM fc_meta WHERE key = 'pruning'"
+            )
+            act()
+            file.executemany("INSERT INTO fc_tombstones VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        file.close()
+        return
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute(f"SET search_path TO {schema}; SET fcguard.pruning = 'on'")
+        rows = server.execute("DELETE FROM fc_tombstones RETURNING *").fetchall()
+        act()
+        server.cursor().executemany("INSERT INTO fc_tombstones VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", rows)
+
+
+def test_a_write_that_an_older_version_sent_again_can_be_pruned(place: tuple[str, str, Callable[[], Any]]) -> None:
+    url, schema, make = place
+    store = make()
+    write_one(store)
+    store.prune(200.0)
+
+    def send_again() -> None:
+        assert ask(store, open_call(2, **KEYS)) == Accepted(1)
+        ask(store, move(2, 1, CallState.SUCCEEDED))
+
+    without_tombstones(url, schema, send_again)
+    ask(store, enter(3))
+    pruned = store.prune(200.0)
+    assert (pruned.calls, pruned.kept) == (2, 0), "its key is kept already"
+    again = ask(store, open_call(4, **KEYS))
+    assert (again.reason, again.request_id) == ("pruned", FIRST)
+    assert audit(store).ok and audit(store).tombstones == 1
+    store.close()
+
+
 # Killed and interrupted
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str, Callable[[], Any]]:
-    """Answer URL, schema and a maker of stores."""
-    if request.param == "sqlite":
-        return str(tmp_path / "ledger.db"), "", lambda: SQLiteStore(tmp_path / "ledger.db")
-    pytest.importorskip("psycopg")
-    from fcguard.stores.postgres import PostgresStore
-
-    url, schema = request.getfixturevalue("postgres_server").url, request.getfixturevalue("postgres_schema")
-    return url, schema, lambda: PostgresStore(url, schema=schema, spool=tmp_path / "spool")
 
 
 @pytest.mark.parametrize("seed", range(4))
