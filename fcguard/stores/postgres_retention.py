@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import psycopg
 
+from fcguard.errors import StoreCorrupt
 from fcguard.model.states import CallState
 from fcguard.stores.payload import identity_in
 from fcguard.stores.recoverable import Pruned, join_gaps
@@ -36,18 +37,18 @@ def prune(connection: Connection, ids: Sequence[str], before: float, now: float,
     A call that another transaction writes now (a note) is waited for, in the order in which everybody locks.
     """
     rows = connection.execute(
-        "SELECT request_id, task, holds_key AND idempotency_key IS NOT NULL FROM fc_calls "
+        "SELECT request_id, task, last_seq, holds_key AND idempotency_key IS NOT NULL FROM fc_calls "
         "WHERE request_id = ANY(%s) AND updated_at < %s AND NOT is_open ORDER BY request_id FOR UPDATE",
         (list(ids), before),
     ).fetchall()
     if not rows:
         return Pruned(0, 0)
     leaving, tasks = [row[0] for row in rows], sorted({row[1] for row in rows})
-    holders = [request_id for request_id, _, holds_key in rows if holds_key]
+    holders = [request_id for request_id, _, _, holds_key in rows if holds_key]
     connection.execute("SELECT 1 FROM fc_heads WHERE task = ANY(%s) ORDER BY task_id FOR UPDATE", (tasks,))
     kept = _bury(connection, holders, now) if holders and not keys else 0
     connection.execute("SET LOCAL fcguard.pruning = 'on'")  # the trigger lets deletions pass
-    events = _remove_events(connection, leaving, tasks)
+    events = _remove_events(connection, {row[:3] for row in rows}, tasks)
     connection.execute("DELETE FROM fc_calls WHERE request_id = ANY(%s)", (leaving,))
     return Pruned(len(leaving), events, kept, len(holders) if keys else 0)
 
@@ -59,10 +60,13 @@ def _bury(connection: Connection, holders: Sequence[str], now: float) -> int:
     """
     found = connection.execute(
         "SELECT c.idempotency_scope, c.idempotency_key, c.request_id, c.task, h.task_id, c.tool, c.state, c.updated_at, e.payload "
-        "FROM fc_calls c JOIN fc_heads h ON h.task = c.task LEFT JOIN fc_events e ON e.task = c.task AND e.seq = c.first_seq "
+        "FROM fc_calls c JOIN fc_heads h ON h.task = c.task JOIN fc_events e ON e.task = c.task AND e.seq = c.first_seq "
         "WHERE c.request_id = ANY(%s)",
         (list(holders),),
     ).fetchall()
+    if len(found) < len(holders):
+        lost = min({*holders} - {row[2] for row in found})
+        raise StoreCorrupt(f"the first event of {lost!r} is missing; run `fcguard verify`")
     buried: list[tuple[Any, ...]] = []
     for scope, key, request_id, task, task_id, tool, state, ended_at, first in found:
         digest = identity_in(first).digest
@@ -77,8 +81,17 @@ def _bury(connection: Connection, holders: Sequence[str], now: float) -> int:
         return cursor.rowcount
 
 
-def _remove_events(connection: Connection, ids: Sequence[str], tasks: Sequence[int]) -> int:
-    """Remove the events of calls, and record the ranges that leave, joined with those that left before; answer how many."""
+def _remove_events(connection: Connection, ends: set[tuple[str, int, int]], tasks: Sequence[int]) -> int:
+    """Remove the events of calls, and record the ranges that leave, joined with those that left before; answer how many.
+
+    Args:
+        connection: in a transaction.
+        ends: id, number of the task and number of the last event of each call.
+        tasks: numbers of their tasks.
+
+    Raises:
+        StoreCorrupt: an event of theirs is missing.
+    """
     removed = connection.execute(
         """
         WITH RECURSIVE story AS (
@@ -86,14 +99,20 @@ def _remove_events(connection: Connection, ids: Sequence[str], tasks: Sequence[i
           WHERE c.request_id = ANY(%s)
           UNION ALL
           SELECT e.task, e.seq, e.back FROM story s JOIN fc_events e ON e.task = s.task AND e.seq = s.back AND s.back < s.seq
-        ) DELETE FROM fc_events e USING story s WHERE e.task = s.task AND e.seq = s.seq RETURNING e.task, e.seq, e.hash
+        ) DELETE FROM fc_events e USING story s WHERE e.task = s.task AND e.seq = s.seq
+        RETURNING e.request_id, e.task, e.back, e.seq, e.hash
         """,
-        (list(ids),),
+        ([request_id for request_id, _, _ in ends],),
     ).fetchall()
+    wanted = ends | {(request_id, task, back) for request_id, task, back, _, _ in removed if back is not None}
+    missing = wanted - {(request_id, task, seq) for request_id, task, _, seq, _ in removed}
+    if missing:
+        request_id, _, seq = min(missing)
+        raise StoreCorrupt(f"event {seq} of {request_id!r} is missing; run `fcguard verify`")
     gaps = connection.execute(
         "DELETE FROM fc_gaps WHERE task = ANY(%s) RETURNING task, first, last, hash", (list(tasks),)
     ).fetchall()
-    gaps += [(task, seq, seq, hash_) for task, seq, hash_ in removed]
+    gaps += [(task, seq, seq, hash_) for _, task, _, seq, hash_ in removed]
     with connection.cursor() as cursor:
         cursor.executemany("INSERT INTO fc_gaps (task, first, last, hash) VALUES (%s, %s, %s, %s)", join_gaps(gaps))
     return len(removed)

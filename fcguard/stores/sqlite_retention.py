@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from fcguard.errors import StoreCorrupt
 from fcguard.model.states import CallState
 from fcguard.stores.payload import identity_in
 from fcguard.stores.recoverable import Pruned, join_gaps
@@ -55,11 +56,11 @@ def prune(connection: sqlite3.Connection, ids: Sequence[str], before: float, now
                 continue
             task, last, holds_key = found
             rows.append((request_id, task, last))
+            removed.setdefault(task, []).extend(_numbers(connection, request_id, task, last))
             if holds_key and keys:
                 forgotten += 1
             elif holds_key:
                 kept += _bury(connection, request_id, now)
-            removed.setdefault(task, []).extend(_numbers(connection, task, last))
         for task, numbers in removed.items():
             _add_gaps(connection, task, sorted(numbers))
         connection.executemany(
@@ -78,13 +79,20 @@ def _deleting(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("DELETE FROM fc_meta WHERE key = 'pruning'")
 
 
-def _numbers(connection: sqlite3.Connection, task: int, last: int) -> list[int]:
-    """Answer the numbers of the events of a call, from its last one back."""
+def _numbers(connection: sqlite3.Connection, request_id: str, task: int, last: int) -> list[int]:
+    """Answer the numbers of the events of a call, from its last one back.
+
+    Raises:
+        StoreCorrupt: one of them is missing.
+    """
     numbers: list[int] = []
     seq: int | None = last
     while seq is not None:
         numbers.append(seq)
-        (seq,) = connection.execute("SELECT back FROM fc_events WHERE task = ? AND seq = ?", (task, seq)).fetchone()
+        found = connection.execute("SELECT back FROM fc_events WHERE task = ? AND seq = ?", (task, seq)).fetchone()
+        if found is None:
+            raise StoreCorrupt(f"event {seq} of {request_id!r} is missing; run `fcguard verify`")
+        (seq,) = found
     return numbers
 
 
@@ -95,7 +103,7 @@ def _bury(connection: sqlite3.Connection, request_id: str, now: float) -> int:
     """
     scope, key, task, task_id, tool, state, ended_at, first = connection.execute(
         "SELECT c.idempotency_scope, c.idempotency_key, c.task, h.task_id, c.tool, c.state, c.updated_at, e.payload "
-        "FROM fc_calls c JOIN fc_heads h ON h.task = c.task LEFT JOIN fc_events e ON e.task = c.task AND e.seq = c.first_seq "
+        "FROM fc_calls c JOIN fc_heads h ON h.task = c.task JOIN fc_events e ON e.task = c.task AND e.seq = c.first_seq "
         "WHERE c.request_id = ?",
         (request_id,),
     ).fetchone()

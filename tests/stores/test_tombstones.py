@@ -23,7 +23,7 @@ from fcguard.stores.base import Accepted, Blocked, Replayed
 from fcguard.stores.checkpoint import read_checkpoint, take_checkpoint, write_checkpoint
 from fcguard.stores.sqlite_schema import MIGRATIONS
 from fcguard.stores.tombstone import Tombstone, seal_of, tombstone_in
-from fcguard.testing.store_contract import ask, enter, move, open_call
+from fcguard.testing.store_contract import ask, enter, move, note, open_call
 from tests.conftest import Effect, Mode, Script, add
 from tests.stores.postgres_server import Server
 
@@ -422,3 +422,25 @@ def test_a_call_that_is_there_and_pruned_is_named(path: Path, store: SQLiteStore
 def test_what_is_no_tombstone_is_refused() -> None:
     with pytest.raises(StoreCorrupt, match="cannot be read"):
         tombstone_in(["s", "k", "d", "r", "t", "tool", "SUCCEEDED", "noon", 2.0, b""])
+
+
+@pytest.mark.parametrize("seq", [1, 2])
+def test_a_damaged_call_is_not_pruned_and_says_so(place: tuple[str, str, Callable[[], Any]], seq: int) -> None:
+    """Its key could not be kept, or its events not be removed."""
+    url, schema, make = place
+    store = make()
+    write_one(store)
+    if schema:
+        psycopg = pytest.importorskip("psycopg")
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute(f"SET search_path TO {schema}; SET fcguard.pruning = 'on'")
+            server.execute("DELETE FROM fc_events WHERE seq = %s", (seq,))
+    else:
+        with sqlite3.connect(url) as file:
+            file.execute("DROP TRIGGER fc_events_no_delete")
+            file.execute("DELETE FROM fc_events WHERE seq = ?", (seq,))
+        file.close()
+    with pytest.raises(StoreCorrupt, match=f"event( {seq})? of {FIRST!r} is missing; run `fcguard verify`"):
+        store.prune(200.0)
+    assert isinstance(ask(store, note(1)), Accepted), "the call is still there"
+    store.close()
