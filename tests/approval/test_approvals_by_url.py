@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from fcguard.errors import ConfigurationError, StoreClosed, StoreUnavailable
 psycopg = pytest.importorskip("psycopg")
 
 Run = Callable[..., tuple[int, str, str]]
+
+_numbers = count(1)
 
 
 @pytest.fixture
@@ -53,15 +56,16 @@ def url(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
         return
     server = request.getfixturevalue("postgres_server").url
     with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE by_url_{id(folder)}")
-    yield server.removesuffix("postgres") + f"by_url_{id(folder)}"
+        admin.execute(f"CREATE DATABASE {(name := f'by_url_{next(_numbers)}')}")
+    yield server.removesuffix("postgres") + name
 
 
 class Asking:
     """A guard that was given a place, with a tool of one colour that wants approval."""
 
     def __init__(self, approvals: Any, is_async: bool = False) -> None:
-        self.guard, self.is_async, self.ran = Guard(store=MemoryStore(), approvals=approvals), is_async, 0
+        given = {"approver" if isinstance(approvals, Deferred) else "approvals": approvals}
+        self.guard, self.is_async, self.ran = Guard(store=MemoryStore(), **given), is_async, 0
 
         def run(table: str) -> str:
             self.ran += 1
@@ -190,6 +194,28 @@ def test_the_command_line_decides_in_a_store_of_either_kind(url: str, run: Run) 
     asking.guard.close()
 
 
+def test_the_command_line_removes_what_has_expired_long_ago(url: str, run: Run) -> None:
+    approvals = open_approvals(url)
+    old = Asking(Deferred(approvals, ttl_seconds=1e-6)).ask()
+    open_one = Asking(Deferred(approvals)).ask("orders")
+    code, out, _ = run("prune", "--store", url, "--older-than", "1d")
+    assert (code, out.split()[:4]) == (0, ["0", "requests", "expired", "before"]) and len(approvals.requests()) == 2
+    code, out, _ = run("prune", "--store", url, "--older-than", "0s")
+    assert code == 0 and out.startswith("1 request expired before ") and "add --yes to remove it" in out
+    assert [stored.request.request_id for stored in approvals.requests()] == [old.request_id, open_one.request_id]
+    code, out, _ = run("prune", "--store", url, "--older-than", "0s", "--yes")
+    assert code == 0 and out.startswith("removed 1 request that expired before ")
+    assert [stored.request.request_id for stored in approvals.requests()] == [open_one.request_id]
+    code, out, _ = run("prune", "--store", url, "--older-than", "0s", "--yes", "--json")
+    told = json.loads(out)
+    assert code == 0 and told.keys() == {"requests", "removed", "before"}
+    assert (told["requests"], told["removed"]) == (0, True)
+    code, _, err = run("prune", "--store", url, "--older-than", "90 days")
+    assert code == 2 and "no span of time" in err
+    assert run("prune", "--store", url)[0] == 2
+    approvals.close()
+
+
 def test_the_command_line_makes_nothing(url: str, run: Run, folder: Path) -> None:
     code, _, err = run("list", "--store", url)
     assert code == 3 and ("no such file" in err or "holds no approvals" in err)
@@ -201,6 +227,7 @@ def test_the_command_line_makes_nothing(url: str, run: Run, folder: Path) -> Non
 
 @pytest.mark.parametrize(
     "words", [("list",), ("list", "a.db", "--store", "sqlite:///a.db"), ("show", "X"), ("list", "sqlite:///a.db"),
+              ("prune", "--older-than", "1d"), ("prune", "a.db", "--store", "sqlite:///a.db", "--older-than", "1d"),
               ("show", "a.db", "X", "--store", "sqlite:///a.db"), ("approve", "X", "--by", "Ann")]
 )  # fmt: skip
 def test_the_command_line_wants_one_place(words: tuple[str, ...], run: Run, folder: Path) -> None:
