@@ -81,7 +81,7 @@ APPROVALS_VERSION: Final = len(_MIGRATIONS)
 _DECIDING: Final[dict[str, LiteralString]] = {
     "fc_state": "SELECT, INSERT, UPDATE, DELETE",
     "fc_approval_version": "SELECT",
-    "fc_approvals": "SELECT, INSERT, UPDATE",
+    "fc_approvals": "SELECT, INSERT, UPDATE, DELETE",
     "fc_grants": "SELECT, INSERT, UPDATE, DELETE",
 }
 _ASKING: Final[dict[str, LiteralString]] = {

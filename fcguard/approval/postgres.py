@@ -10,7 +10,7 @@ from typing import Any, Final, LiteralString
 from fcguard.approval.grants import Grant
 from fcguard.approval.postgres_session import Connection, PostgresSession, clock
 from fcguard.approval.request import ApprovalRequest, Decision
-from fcguard.approval.store import ApprovalState, StoredApproval, standing
+from fcguard.approval.store import PRUNED_AT_ONCE, ApprovalState, StoredApproval, expired_before, standing
 from fcguard.errors import ConfigurationError, UsageError
 from fcguard.postgres_connection import is_server_url
 from fcguard.store_urls import without_password
@@ -125,6 +125,20 @@ class PostgresApprovals:
             return stored
 
         return self._session.run(write)
+
+    def prune(self, before: float) -> int:
+        """Remove requests that expired before a moment; see `SQLiteApprovals.prune`. The role needs `DELETE`."""
+        values = (expired_before(before, self.now()), PRUNED_AT_ONCE)
+        statement = (
+            "DELETE FROM fc_approvals WHERE seq IN "
+            "(SELECT seq FROM fc_approvals WHERE expires_at < %s ORDER BY seq LIMIT %s)"
+        )
+        removed = 0
+        while True:
+            part = self._session.run(lambda connection: connection.execute(statement, values).rowcount)
+            removed += part
+            if not part:
+                return removed
 
     def add(self, grant: Grant) -> None:
         """Keep a grant.

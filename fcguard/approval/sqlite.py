@@ -8,11 +8,12 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from time import time
 from typing import Any, Final
 
 from fcguard.approval.grants import Grant
 from fcguard.approval.request import ApprovalRequest, Decision
-from fcguard.approval.store import ApprovalState, StoredApproval, standing
+from fcguard.approval.store import PRUNED_AT_ONCE, ApprovalState, StoredApproval, expired_before, standing
 from fcguard.errors import ConfigurationError, StoreCorrupt, StoreTooNew, StoreUnavailable, UsageError
 from fcguard.store_urls import is_url
 
@@ -127,6 +128,31 @@ class SQLiteApprovals:
                 "UPDATE fc_approvals SET state = 'used' WHERE request_id = ? AND state = 'approved'", (request_id,)
             )
             return stored if taken.rowcount == 1 else None
+
+    def prune(self, before: float) -> int:
+        """Remove requests that expired before a moment, decided or not; grants stay.
+
+        Args:
+            before: seconds since the epoch; not in the future.
+
+        Returns:
+            How many were removed.
+
+        Raises:
+            UsageError: the moment is still to come, or is none.
+        """
+        before, removed, last = expired_before(before, time()), 0, 0
+        while True:
+            with self._transaction() as connection:
+                rows = connection.execute(
+                    "SELECT seq, request FROM fc_approvals WHERE seq > ? ORDER BY seq LIMIT ?", (last, PRUNED_AT_ONCE)
+                ).fetchall()
+                old = [(seq,) for seq, request in rows if json.loads(request)["expires_at"] < before]
+                connection.executemany("DELETE FROM fc_approvals WHERE seq = ?", old)
+            removed += len(old)
+            if len(rows) < PRUNED_AT_ONCE:
+                return removed
+            last = rows[-1][0]
 
     def add(self, grant: Grant) -> None:
         """Keep a grant.

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from threading import Lock
-from typing import Any, Literal, Protocol, runtime_checkable
+from time import time
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from fcguard.approval.grants import Grant
 from fcguard.approval.request import ApprovalRequest, Decision
 from fcguard.errors import UsageError
 
-__all__ = ["ApprovalState", "ApprovalStore", "GrantStore", "MemoryApprovals", "StoredApproval", "standing", "time_of"]
+__all__ = [
+    "PRUNED_AT_ONCE",
+    "ApprovalState",
+    "ApprovalStore",
+    "GrantStore",
+    "MemoryApprovals",
+    "StoredApproval",
+    "expired_before",
+    "standing",
+    "time_of",
+]
 
 ApprovalState = Literal["pending", "approved", "denied", "used"]
+
+PRUNED_AT_ONCE: Final = 500
+"""How many requests are looked at, or leave, in one transaction; others write in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +138,25 @@ def time_of(store: Any, now: float) -> float:
     return now if own is None else float(own())
 
 
+def expired_before(before: float, now: float) -> float:
+    """Answer the moment before which requests have to have expired to be pruned.
+
+    Args:
+        before: the moment, in seconds since the epoch.
+        now: the store's wall clock.
+
+    Raises:
+        UsageError: it is none, or is still to come, so that open requests would go.
+    """
+    is_number = isinstance(before, (int, float)) and not isinstance(before, bool) and isfinite(before)
+    if not is_number or before > now:
+        raise UsageError(
+            f"prune(before={before!r}): give a moment that is over, in seconds since the epoch; what can still be decided or "
+            "used stays"
+        )
+    return float(before)
+
+
 class MemoryApprovals:
     """Keeps requests and grants in this process; gone when it ends.
 
@@ -175,6 +209,15 @@ class MemoryApprovals:
                 return None
             self._requests[request_id] = replace(stored, state="used")
             return stored
+
+    def prune(self, before: float) -> int:
+        """Remove requests that expired before a moment; see `SQLiteApprovals.prune`."""
+        before = expired_before(before, time())
+        with self._lock:
+            old = [name for name, stored in self._requests.items() if stored.request.expires_at < before]
+            for name in old:
+                del self._requests[name]
+        return len(old)
 
     def add(self, grant: Grant) -> None:
         """Keep a grant.

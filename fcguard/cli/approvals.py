@@ -1,4 +1,4 @@
-"""List the approval requests of a store, show one as the person who decides must see it, and approve or deny it."""
+"""List the approval requests of a store, show one as the person who decides must see it, decide it, and remove old ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 
 import typer
 
@@ -16,7 +16,7 @@ from fcguard.approval.opening import open_approvals
 from fcguard.approval.request import Decision
 from fcguard.approval.sqlite import SQLiteApprovals
 from fcguard.approval.store import ApprovalState, ApprovalStore, StoredApproval, time_of
-from fcguard.cli.moments import when
+from fcguard.cli.moments import seconds_of, when
 from fcguard.cli.output import print_json, print_table, reporting, say
 from fcguard.cli.source import Json, JsonLines
 from fcguard.errors import StoreCorrupt, UsageError
@@ -24,6 +24,8 @@ from fcguard.store_urls import is_url
 
 if TYPE_CHECKING:
     from fcguard.approval.postgres import PostgresApprovals
+
+    Approvals: TypeAlias = SQLiteApprovals | PostgresApprovals
 
 __all__ = ["add_to"]
 
@@ -66,6 +68,7 @@ def add_to(app: typer.Typer) -> None:
     group.command("show")(show_request)
     group.command("approve")(approve_request)
     group.command("deny")(deny_request)
+    group.command("prune")(prune_requests)
     app.add_typer(group, name="approvals")
 
 
@@ -142,6 +145,33 @@ def deny_request(
     _decide(store, words, approved=False, by=by, reason=reason, as_json=as_json)
 
 
+def prune_requests(
+    file: ApprovalsFile = None,
+    *,
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="SPAN", help="Requests that expired longer ago: 90d, 26w.")
+    ],
+    is_sure: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only their number is told.")] = False,
+    store: ApprovalsUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Remove requests that expired long ago, decided or not. What can still be decided or used stays, and so do grants."""
+    with reporting(), _reading(store, file) as approvals:
+        before = time_of(approvals, time.time()) - seconds_of(older_than)
+        if is_sure:
+            count = approvals.prune(before)
+        else:
+            count = sum(stored.request.expires_at < before for stored in approvals.requests())
+        if as_json:
+            print_json({"requests": count, "removed": is_sure, "before": before})
+            return
+        requests, moment = f"{count} request{'s' * (count != 1)}", f"before {when(before)} UTC"
+        if is_sure:
+            say(f"removed {requests} that expired {moment}")
+        else:
+            say(f"{requests} expired {moment}; add --yes to remove {'it' if count == 1 else 'them'}")
+
+
 def _decide(url: str | None, words: Sequence[str], *, approved: bool, by: str, reason: str, as_json: bool) -> None:
     with reporting(), _asked(url, words) as (approvals, request_id):
         if not by.strip():
@@ -160,7 +190,7 @@ def _decide(url: str | None, words: Sequence[str], *, approved: bool, by: str, r
 
 
 @contextmanager
-def _asked(url: str | None, words: Sequence[str]) -> Iterator[tuple[ApprovalStore, str]]:
+def _asked(url: str | None, words: Sequence[str]) -> Iterator[tuple[Approvals, str]]:
     """Open what `--store` or the first of two words names; answer it with the id of the request."""
     if len(words) != (2 if url is None else 1):
         raise UsageError("give --store URL and one REQUEST_ID, or a FILE and a REQUEST_ID")
@@ -169,7 +199,7 @@ def _asked(url: str | None, words: Sequence[str]) -> Iterator[tuple[ApprovalStor
 
 
 @contextmanager
-def _reading(url: str | None, file: str | None) -> Iterator[ApprovalStore]:
+def _reading(url: str | None, file: str | None) -> Iterator[Approvals]:
     """Open approvals that exist; nothing is created, and what holds no approvals is left as it is.
 
     Raises:
@@ -188,7 +218,7 @@ def _reading(url: str | None, file: str | None) -> Iterator[ApprovalStore]:
         approvals.close()
 
 
-def _open(url: str | None, file: str | None) -> SQLiteApprovals | PostgresApprovals:
+def _open(url: str | None, file: str | None) -> Approvals:
     if file is None:
         return open_approvals(url or "", "--store", create=False)
     return SQLiteApprovals(file, create=False)

@@ -81,6 +81,32 @@ def test_an_altered_expiry_voids_the_request(store: Any, request_for: Any, now: 
     assert not store.decide(request.request_id, Decision(True, "bob"), now)
 
 
+def test_prune_removes_what_has_expired_whatever_became_of_it(store: Any, request_for: Any, now: float) -> None:
+    over = [request_for({"n": n}, now=now - 1000 - n, ttl=100.0) for n in range(1200)]
+    pending, approved, used = (request_for({"env": env}, now=now) for env in ("a", "b", "c"))
+    recent = request_for({"env": "d"}, now=now - 200, ttl=100.0)
+    for request in (*over, pending, approved, used, recent):
+        store.put(request, request.created_at)
+    for request in (approved, used):
+        assert store.decide(request.request_id, request.approve("bob"), now)
+    assert store.take(used.request_id, now) is not None
+    store.add(Grant("deploy", None, by="bob", expires_at=now - 900))
+    assert store.prune(now - 900 - 600) == 599, "those that expired before, and not the one that expired then"
+    assert store.prune(now - 150) == 601 and store.prune(now - 150) == 0
+    left = [stored.request.request_id for stored in store.requests()]
+    assert left == [one.request_id for one in (pending, approved, used, recent)]
+    assert store.take(approved.request_id, now) is not None and len(store.grants()) == 1
+    assert store.put(over[0], now).request == over[0], "its id is free again"
+
+
+@pytest.mark.parametrize("before", [time.time() + 3600, float("nan"), float("inf"), "2026-01-01", None, True])
+def test_prune_takes_no_open_request_along(store: Any, request_for: Any, now: float, before: Any) -> None:
+    store.put(request_for(now=now), now)
+    with pytest.raises(UsageError, match=r"prune\(before=.*seconds since the epoch"):
+        store.prune(before)
+    assert len(store.requests()) == 1
+
+
 def test_texts_of_every_script_come_back(store: Any, request_for: Any, now: float) -> None:
     request = request_for({"名": ["值", 1.5, None, "a\0b", "%s {x}", "\ud83d"]}, now=now)
     store.put(request, now)

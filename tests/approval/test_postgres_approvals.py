@@ -198,6 +198,7 @@ def test_one_grant_covers_ledger_approvals_and_constraints(
     approvals.put(request, 0.0)
     assert approvals.decide(request.request_id, request.approve("ann"), 0.0)
     assert approvals.take(request.request_id, 0.0) is not None
+    assert approvals.prune(0.0) == 0
     approvals.add(given := Grant("tool", None, by="ann"))
     assert approvals.use("tool", "1", {}, {}, 0.0) == given and approvals.revoke(given.grant_id)
     state = PostgresState(role, schema=schema)
@@ -223,6 +224,7 @@ def test_a_role_that_only_asks_cannot_say_yes(
         lambda: asking.decide(request.request_id, request.approve("me"), 0.0),
         lambda: asking.add(Grant("tool", None, by="me")),
         lambda: asking.revoke(deciding.grants()[0][0].grant_id),
+        lambda: asking.prune(0.0),
     ):
         with pytest.raises(StoreUnavailable, match="lacks rights"):
             refused()
