@@ -205,16 +205,24 @@ def _version(connection: psycopg.Connection[Any], schema: str) -> int:
 def grant(connection: psycopg.Connection[Any], role: str, schema: str = "fcguard", *, decides: bool = True) -> None:
     """Give a role what an application needs, and nothing with which it could change what it wrote.
 
-    It covers the ledger, approvals (`PostgresApprovals`) and what constraints share (`PostgresState`); the tables of the latter two
-    are made if they are missing. Again with another `decides`, it changes the rights to what is said now.
+    It covers the ledger, approvals (`PostgresApprovals`) and what constraints share (`PostgresState`). Tables that are missing are
+    made, and those of an older fcguard brought up to date, which the role itself may not do: so run it again after an update. With
+    another `decides`, it changes the rights to what is said now.
 
     Args:
-        connection: of the role that owns the tables, in autocommit mode. The ledger's tables exist.
+        connection: of the role that owns the tables, in autocommit mode.
         role: name of the application's role.
         schema: schema of the ledger.
         decides: whether the role may decide about approval requests and add grants, which `Guard.resume` and `fcguard approvals`
             need. False: it may only ask, and use up what others approved.
+
+    Raises:
+        StoreTooNew: a newer fcguard made the tables.
+        psycopg.Error: the server failed, or the connection's role may not do it.
     """
+    with connection.transaction():
+        connection.execute(sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(schema)))
+        migrate(connection, schema, schema)
     make_beside(connection, f"the schema {schema!r}", schema)
     names = {"schema": sql.Identifier(schema), "role": sql.Identifier(role)}
     connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {schema} TO {role}").format(**names))

@@ -180,11 +180,24 @@ class PostgresSession(Session[Connection]):
 
     def prune(self, ids: Sequence[str], before: float, *, keys: bool) -> Pruned:
         """Remove those of some calls that still can be removed."""
-        return self.transact(lambda connection, now: postgres_retention.prune(connection, ids, before, now, keys=keys))
+        return self._remove(lambda connection, now: postgres_retention.prune(connection, ids, before, now, keys=keys))
 
     def forget_keys(self, before: float) -> int:
         """Remove some tombstones of calls that ended before a wall clock."""
-        return self.transact(lambda connection, now: postgres_retention.forget_keys(connection, before))
+        return self._remove(lambda connection, now: postgres_retention.forget_keys(connection, before))
+
+    def _remove(self, write: Callable[[Connection, float], T]) -> T:
+        """Run a function in a transaction, in which only the role that owns the tables may remove anything."""
+
+        def run(connection: Connection, now: float) -> T:
+            try:
+                return write(connection, now)
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise StoreUnavailable(
+                    f"nothing was removed from the ledger {self._name!r}: prune it as the role that owns its tables ({error})"
+                ) from error
+
+        return self.transact(run)
 
     def put_blob(self, digest: str, kind: str, body: bytes) -> None:
         """Keep bytes; the same digest again changes nothing."""

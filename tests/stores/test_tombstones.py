@@ -268,6 +268,35 @@ def test_a_write_that_an_older_version_sent_again_can_be_pruned(place: tuple[str
     store.close()
 
 
+def test_the_rights_of_a_role_are_given_again_after_an_update(
+    postgres_server: Server, postgres_schema: str, tmp_path: Path
+) -> None:
+    """What a role without rights is told to have done, works: the owner need not open the ledger first."""
+    psycopg = pytest.importorskip("psycopg")
+    from fcguard.stores.postgres import PostgresStore, grant
+
+    role = f"app_{postgres_schema}"
+    url = f"postgresql://{role}@127.0.0.1:{postgres_server.port}/postgres"
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE {role} LOGIN")
+        path = admin.execute("SHOW search_path").fetchone()
+        grant(admin, role, postgres_schema)  # makes the tables
+        assert admin.execute("SHOW search_path").fetchone() == path
+        app = PostgresStore(url, schema=postgres_schema, spool=tmp_path / "spool")
+        write_one(app)
+        app.close()
+        admin.execute(f"DROP TABLE {postgres_schema}.fc_tombstones; DROP FUNCTION {postgres_schema}.fc_tombstones_stay")
+        admin.execute(f"UPDATE {postgres_schema}.fc_meta SET value = '1' WHERE key = 'schema'")
+        app = PostgresStore(url, schema=postgres_schema, spool=tmp_path / "spool")
+        with pytest.raises(
+            StoreError, match=r"lacks rights; let the owner run fcguard\.stores\.postgres\.grant for it"
+        ):
+            ask(app, open_call(2, **KEYS))
+        grant(admin, role, postgres_schema)
+        assert isinstance(ask(app, open_call(2, **KEYS)), Replayed)
+        app.close()
+
+
 # Killed and interrupted
 
 
