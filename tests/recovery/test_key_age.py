@@ -145,6 +145,23 @@ def test_a_ledger_that_takes_its_time_is_part_of_the_pause(
     assert stored is not None and stored.state == ("SUCCEEDED" if confirmed else "PARKED")
 
 
+@pytest.mark.parametrize("make_store", STORES)
+def test_what_the_ledger_held_back_is_sent_once_the_settle_window_proves_the_first_one_lost(
+    tmp_path: Path, mode: Mode, make_store: Any
+) -> None:
+    """The attempt that was not sent is none of those that the policy allows: two were allowed, and two were made."""
+    clock = FakeClock()
+    script = Script(TimeoutError(), Effect("sent"))
+    with Guard(store=SlowLedger(make_store(tmp_path), clock), evidence_dir=tmp_path, clock=clock) as guard:
+        options = {"settle": 2 * LIFETIME, "retry": Retry(attempts=2, max_wait=3 * LIFETIME), **BY_KEY}
+        add(guard, mode, script, confirm=lambda call: NotApplied(), **options)
+        began = clock.monotonic()
+        with guard.task("pay"):
+            result = mode.call(guard, "tool", {})
+    assert (result.success, result.data, len(script.calls), len(script.effects)) == (True, "sent", 2, 1)
+    assert clock.monotonic() - began >= 2 * LIFETIME, "the window was waited for"
+
+
 class SetBack(FakeClock):
     """Somebody sets the wall clock back while the call waits."""
 
