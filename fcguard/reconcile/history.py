@@ -13,9 +13,9 @@ from fcguard.stores.base import Store, StoredEvent
 from fcguard.stores.payload import body_of
 from fcguard.telemetry.observer import Origin
 
-__all__ = ["History", "Takeover", "origin_of", "read_history"]
+__all__ = ["SKEW", "History", "Takeover", "origin_of", "read_history"]
 
-_SKEW: Final = 60.0
+SKEW: Final = 60.0
 """Seconds by which the clocks of two hosts may differ."""
 
 
@@ -93,7 +93,7 @@ class History:
         Args:
             ahead: seconds by which the ledger's clock is ahead of the opener's; None: unknown, so that its times bound nothing.
         """
-        self.doubt = _SKEW if ahead is None else 0.0
+        self.doubt = SKEW if ahead is None else 0.0
         for number, sender in self.senders.items():
             if sender is not None:
                 continue

@@ -8,17 +8,13 @@ from typing import Final, TypeGuard
 
 from fcguard.errors import UsageError
 from fcguard.model.states import CallState
-from fcguard.reconcile.history import History
+from fcguard.reconcile.history import SKEW, History
 from fcguard.stores.base import Event, Move, Store, StoredCall
 from fcguard.stores.judge import is_claimable
 from fcguard.stores.owner import Liveness, Owner, liveness_of
 from fcguard.stores.recoverable import RecoverableStore
 
 __all__ = ["Witness", "recoverable", "take_over"]
-
-_SKEW: Final = 60.0
-"""Seconds by which the clocks of two hosts may differ without one taking calls from the other that are being worked on, where the
-ledger has no clock of its own."""
 
 _AFTER: Final = {CallState.STARTED: CallState.UNCERTAIN}
 """State after a takeover, where it is not the same."""
@@ -77,7 +73,8 @@ class Witness:
         if known is not Liveness.UNKNOWN:
             return is_claimable(call, known, now)
         is_silent = self._is_silent(call.owner, call.updated_at, now)
-        margin = _SKEW if self.ahead is None else 0.0
+        # A ledger without a clock: one host must not take from another what is being worked on there.
+        margin = SKEW if self.ahead is None else 0.0
         return is_claimable(call, Liveness.DEAD if is_silent else known, now - margin)
 
     def ahead_of(self, owner_id: str | None) -> float | None:
