@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from time import monotonic
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from fcguard.errors import MissingExtraError
 
@@ -15,7 +14,10 @@ try:
 except ImportError as error:  # pragma: no cover - the tests install it
     raise MissingExtraError("psycopg", "postgres") from error
 
-__all__ = ["BoundedConnection", "advice_for", "connect", "is_server_url"]
+__all__ = ["SERVER_URL", "BoundedConnection", "advice_for", "connect", "is_server_url"]
+
+SERVER_URL: Final = "postgresql://user@host/database (in a password, write / ? # @ as %2F %3F %23 %40)"
+"""What messages tell to write; never what was written, which may hold a password."""
 
 _GRACE_SECONDS: Final = 1.0
 """How much longer than a statement may take its answer is waited for, so that a server that can say so ends it itself."""
@@ -93,13 +95,18 @@ def connect(url: str, timeout: float) -> BoundedConnection:
 
 
 def is_server_url(url: str) -> bool:
-    """Answer whether a text is the URL of a PostgreSQL server that can be read."""
+    """Answer whether a text is the URL of a PostgreSQL server that can be read.
+
+    One whose password was not encoded is none: libpq would take a piece of it for a host or a port, and name that in its errors.
+    """
+    if not url.startswith(("postgresql://", "postgres://")):
+        return False
     try:
-        conninfo_to_dict(url)
-        urlsplit(url)
+        read = conninfo_to_dict(url)
     except (psycopg.Error, ValueError):
         return False
-    return url.startswith(("postgresql://", "postgres://"))
+    hosts, ports = (str(read.get(key) or "").split(",") for key in ("host", "port"))
+    return not any("@" in host[1:] for host in hosts) and all(not port or port.isdecimal() for port in ports)
 
 
 def advice_for(error: psycopg.Error) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Final, Literal
-from urllib.parse import urlsplit, urlunsplit
 
 from fcguard.errors import ConfigurationError
 
@@ -43,5 +42,8 @@ def split_url(url: str, said: str) -> tuple[Kind, str]:
 
 def without_password(url: str) -> str:
     """Answer the URL as messages may show it: without user, password and parameters, which may hold a password too."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    # As libpq reads it: a reader of URLs would end the host at a `?` or `#` of the password, and show what is before.
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    shown = f"{authority.rpartition('@')[2]}{slash}{path}"
+    return f"{scheme}://{shown.partition('?')[0]}"

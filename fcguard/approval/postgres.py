@@ -12,7 +12,7 @@ from fcguard.approval.postgres_session import Connection, PostgresSession, clock
 from fcguard.approval.request import ApprovalRequest, Decision
 from fcguard.approval.store import PRUNED_AT_ONCE, ApprovalState, StoredApproval, expired_before, standing
 from fcguard.errors import ConfigurationError, UsageError
-from fcguard.postgres_connection import is_server_url
+from fcguard.postgres_connection import SERVER_URL, is_server_url
 from fcguard.store_urls import without_password
 
 __all__ = ["PostgresApprovals"]
@@ -43,10 +43,9 @@ class PostgresApprovals:
     """
 
     def __init__(self, url: str, *, schema: str = "fcguard", timeout: float = 30.0, create: bool = True) -> None:
-        if not schema or not is_server_url(url):  # what it is instead may hold a password
+        if not schema or not is_server_url(url):
             raise ConfigurationError(
-                "PostgresApprovals: give postgresql://user@host/database and the name of a schema; "
-                "for a SQLite file there is SQLiteApprovals('path')"
+                f"PostgresApprovals: give {SERVER_URL} and the name of a schema; for a SQLite file there is SQLiteApprovals('path')"
             )
         if not isinstance(timeout, (int, float)) or not isfinite(timeout) or not 0 < timeout <= _LONGEST_SECONDS:
             raise ConfigurationError(f"PostgresApprovals: timeout={timeout!r}; give seconds above 0, at most a day")

@@ -13,7 +13,7 @@ from fcguard.constraints.server_clock import ServerClock
 from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_text, held, new_lock
 from fcguard.errors import ConfigurationError, MissingExtraError, StoreClosed, StoreUnavailable
 from fcguard.jitter import pause_between
-from fcguard.postgres_connection import connect, is_server_url
+from fcguard.postgres_connection import SERVER_URL, connect, is_server_url
 from fcguard.postgres_tables import STATE_TABLE
 
 try:
@@ -73,8 +73,8 @@ class PostgresState:
         ttl_seconds: float = TTL_SECONDS,
         durable: bool = True,
     ) -> None:
-        if not schema or not is_server_url(url):  # what it is instead may hold a password
-            raise ConfigurationError("PostgresState: give postgresql://user@host/database and the name of a schema")
+        if not schema or not is_server_url(url):
+            raise ConfigurationError(f"PostgresState: give {SERVER_URL} and the name of a schema")
         self._url, self._schema, self._durable = url, schema, durable
         self._timeout = check_seconds("PostgresState", "timeout", timeout)
         self._ttl = check_seconds("PostgresState", "ttl_seconds", ttl_seconds)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from fcguard.errors import ConfigurationError
+from fcguard.postgres_connection import SERVER_URL, is_server_url
 from fcguard.store_urls import without_password
 from fcguard.stores.postgres_schema import grant
 from fcguard.stores.postgres_session import Options, PostgresSession
@@ -52,11 +52,8 @@ class PostgresStore(SqlStore):
         max_queued: int = 10_000,
         allow_lost_commits: bool = False,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"postgresql", "postgres"}:
-            raise ConfigurationError(
-                f"PostgresStore: the URL begins with {parts.scheme!r}; write postgresql://user@host/db"
-            )
+        if not is_server_url(url):
+            raise ConfigurationError(f"PostgresStore: give {SERVER_URL}")
         if lease <= 0 or timeout <= 0 or pool_size < 1 or not schema:
             raise ConfigurationError(
                 f"lease={lease!r}, timeout={timeout!r}, pool_size={pool_size!r}, schema={schema!r}: the first two are seconds "

@@ -26,6 +26,9 @@ from fcguard.errors import ConfigurationError, StoreClosed, StoreUnavailable
 
 psycopg = pytest.importorskip("psycopg")
 
+from fcguard.constraints.postgres_state import PostgresState  # noqa: E402
+from fcguard.stores.postgres import PostgresStore  # noqa: E402
+
 Run = Callable[..., tuple[int, str, str]]
 
 _numbers = count(1)
@@ -165,6 +168,34 @@ def test_no_class_of_files_takes_a_url_for_a_path(text: Any, kind: Any, says: st
         kind(text)
     assert "hunter22" not in str(caught.value)
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("password", ["hun?ter22", "hun#ter22", "hun&ter22", "hun[ter22", "hun:ter22", "hun%2Fter22"])
+@pytest.mark.parametrize("end", ["", "?sslpassword=ter22", "?passfile=a@b"])
+def test_no_message_shows_a_piece_of_a_password(password: str, end: str) -> None:
+    """libpq takes these, though a reader of URLs ends the host at a `?` or `#`."""
+    approvals = PostgresApprovals(f"postgresql://u:{password}@127.0.0.1:1/db{end}", timeout=0.1)
+    assert approvals.name == "postgresql://127.0.0.1:1/db"
+    with pytest.raises(StoreUnavailable, match=r"postgresql://127\.0\.0\.1:1/db") as caught:
+        approvals.requests()
+    assert "hun" not in str(caught.value) and "ter22" not in str(caught.value)
+
+
+@pytest.mark.parametrize("password", ["hun/ter22", "hun@ter22"])
+@pytest.mark.parametrize("kind", [PostgresApprovals, PostgresState, lambda url: PostgresStore(url, spool="spool")])
+def test_a_password_that_libpq_takes_for_a_host_or_port_is_refused(password: str, kind: Any, folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match="%40") as caught:
+        kind(f"postgresql://u:{password}@127.0.0.1:1/db")
+    assert "hun" not in str(caught.value) and "ter22" not in str(caught.value)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql:///db", "postgresql://h1:1,h2:2/db", "postgresql://u@[::1]:5432/db", "postgres://%2Ftmp%2Fpg/db",
+            "postgresql:///db?host=/tmp/pg", "postgresql:///db?host=@abstract"]
+)  # fmt: skip
+def test_other_ways_to_name_a_server_are_taken(url: str) -> None:
+    assert PostgresApprovals(url).name == url.partition("?")[0].replace("u@", "")
 
 
 def test_a_directory_that_cannot_be_made_is_told(folder: Path) -> None:
