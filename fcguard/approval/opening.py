@@ -37,7 +37,10 @@ def open_approvals(
     if kind == "postgresql":
         from fcguard.approval.postgres import PostgresApprovals  # who has a file does not need psycopg
 
-        return PostgresApprovals(url, create=create)
+        try:
+            return PostgresApprovals(url, create=create)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{said}: {error}") from None
     if create:
         try:
             Path(place).parent.mkdir(parents=True, exist_ok=True)

@@ -40,8 +40,8 @@ def open_url(url: str, said: str, *, create: bool = True) -> SqlStore:
         raise MissingExtraError(error.name or "psycopg", "postgres") from None
     try:
         return PostgresStore(url)
-    except ValueError as error:
-        raise ConfigurationError(f"{said} is no URL that can be read: {error}") from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{said}: {error}") from None
 
 
 def default_ledger(*, create: bool = True) -> SqlStore:
