@@ -102,11 +102,14 @@ _V2: Final = (
     CREATE TRIGGER fc_tombstones_no_truncate BEFORE TRUNCATE ON fc_tombstones
     FOR EACH STATEMENT EXECUTE FUNCTION fc_tombstones_stay()
     """,
-    # Roles that were granted the ledger before must be able to read the new table, or they could write no intent any more.
+    # Whoever makes the new table, it belongs to the owner of the ledger. Roles that were granted the ledger before must be able to
+    # read it, or they could write no intent any more.
     """
     DO $$
     DECLARE reader text;
     BEGIN
+      EXECUTE (SELECT format('ALTER TABLE fc_tombstones OWNER TO %I', tableowner) FROM pg_tables
+        WHERE schemaname = current_schema() AND tablename = 'fc_heads');
       FOR reader IN SELECT DISTINCT grantee FROM information_schema.role_table_grants
         WHERE table_schema = current_schema() AND table_name = 'fc_heads' AND privilege_type = 'SELECT'
       LOOP

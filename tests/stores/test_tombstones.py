@@ -297,6 +297,32 @@ def test_the_rights_of_a_role_are_given_again_after_an_update(
         app.close()
 
 
+def test_whoever_brings_a_ledger_up_to_date_its_owner_can_prune_it(
+    postgres_server: Server, postgres_schema: str, tmp_path: Path
+) -> None:
+    """An administrator may do it, in whose name nothing else is in the schema."""
+    psycopg = pytest.importorskip("psycopg")
+    from fcguard.stores.postgres import PostgresStore, grant
+
+    owner, app = f"owner_{postgres_schema}", f"app_{postgres_schema}"
+    url = f"postgresql://{owner}@127.0.0.1:{postgres_server.port}/postgres"
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE {owner} LOGIN; CREATE ROLE {app} LOGIN")
+        admin.execute(f"CREATE SCHEMA {postgres_schema} AUTHORIZATION {owner}; SET search_path TO {postgres_schema}")
+        admin.execute(f"GRANT CREATE ON DATABASE postgres TO {owner}")
+        store = PostgresStore(url, schema=postgres_schema, spool=tmp_path / "spool")
+        write_one(store)
+        store.close()
+        admin.execute("DROP TABLE fc_tombstones; DROP FUNCTION fc_tombstones_stay")
+        admin.execute("UPDATE fc_meta SET value = '1' WHERE key = 'schema'")
+        grant(admin, app, postgres_schema)
+        admin.execute(f"REVOKE CREATE ON DATABASE postgres FROM {owner}")
+    store = PostgresStore(url, schema=postgres_schema, spool=tmp_path / "spool")
+    assert store.prune(200.0).kept == 1
+    assert store.prune(200.0, keys=True).forgotten == 1
+    store.close()
+
+
 # Killed and interrupted
 
 
