@@ -21,11 +21,9 @@ from fcguard.model.states import CallState
 from fcguard.stores.audit import audit
 from fcguard.stores.base import Accepted, Blocked, Replayed
 from fcguard.stores.checkpoint import read_checkpoint, take_checkpoint, write_checkpoint
-from fcguard.stores.sqlite_schema import MIGRATIONS
 from fcguard.stores.tombstone import Tombstone, seal_of, tombstone_in
 from fcguard.testing.store_contract import ask, enter, move, note, open_call
 from tests.conftest import Effect, Mode, Script, add
-from tests.stores.postgres_server import Server
 
 KEYS: dict[str, Any] = {"idempotency_scope": "s", "idempotency_key": "k", "digest": "d"}
 FIRST = "fc-20260130-000001"
@@ -160,72 +158,7 @@ def test_a_memory_ledger_may_keep_no_keys() -> None:
         MemoryStore(max_keys=-1)
 
 
-# From the version before
-
-
-def test_a_file_of_the_version_before_is_brought_up_to_date(path: Path) -> None:
-    old = SQLiteStore(path)
-    write_one(old)
-    old.close()
-    with sqlite3.connect(path) as connection:
-        for statement in (
-            "DROP TABLE fc_tombstones",
-            "UPDATE fc_meta SET value = 1 WHERE key = 'schema'",
-            "PRAGMA user_version = 1",
-        ):
-            connection.execute(statement)
-    with sqlite3.connect(":memory:") as first:
-        first.executescript(MIGRATIONS[0])
-        schema = "SELECT type, name, sql FROM sqlite_master ORDER BY 1, 2"
-        assert connection.execute(schema).fetchall() == first.execute(schema).fetchall(), "it is as version 1 made it"
-    connection.close()
-    first.close()
-    store = SQLiteStore(path)
-    assert isinstance(ask(store, open_call(2, **KEYS)), Replayed), "what it held counts"
-    assert store.prune(200.0).kept == 1
-    assert isinstance(ask(store, open_call(2, **KEYS)), Blocked)
-    assert audit(store).ok
-    store.close()
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-        assert connection.execute("SELECT value FROM fc_meta WHERE key = 'schema'").fetchone() == (2,)
-    connection.close()
-
-
-def test_a_server_s_ledger_of_the_version_before_is_brought_up_to_date(
-    postgres_server: Server, postgres_schema: str, tmp_path: Path
-) -> None:
-    psycopg = pytest.importorskip("psycopg")
-    from fcguard.stores.postgres import PostgresStore, grant
-
-    def opened(url: str) -> Any:
-        return PostgresStore(url, schema=postgres_schema, spool=tmp_path / "spool")
-
-    old, role = opened(postgres_server.url), f"app_{postgres_schema}"
-    write_one(old)
-    old.close()
-    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
-        admin.execute(f"CREATE ROLE {role} LOGIN")
-        grant(admin, role, postgres_schema)
-        admin.execute(f"SET search_path TO {postgres_schema}")
-        admin.execute("DROP TABLE fc_tombstones; DROP FUNCTION fc_tombstones_stay")
-        admin.execute("UPDATE fc_meta SET value = '1' WHERE key = 'schema'")
-    store = opened(postgres_server.url)
-    assert store.prune(200.0).kept == 1
-    app = opened(f"postgresql://{role}@127.0.0.1:{postgres_server.port}/postgres")
-    answer = ask(app, open_call(2, **KEYS))
-    assert isinstance(answer, Blocked) and answer.reason == "pruned", "a role that had its rights before reads the keys"
-    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
-        for statement in (
-            "DELETE FROM {}.fc_tombstones",
-            "UPDATE {}.fc_tombstones SET digest = ''",
-            "TRUNCATE {}.fc_tombstones",
-        ):
-            with pytest.raises(psycopg.errors.RaiseException, match="stay as they are"):
-                admin.execute(statement.format(postgres_schema))
-    assert audit(store).tombstones == 1
-    store.close()
-    app.close()
+# From the version before; see test_ledger_versions.py
 
 
 def without_tombstones(url: str, schema: str, act: Callable[[], None]) -> None:
@@ -265,61 +198,6 @@ def test_a_write_that_an_older_version_sent_again_can_be_pruned(place: tuple[str
     again = ask(store, open_call(4, **KEYS))
     assert (again.reason, again.request_id) == ("pruned", FIRST)
     assert audit(store).ok and audit(store).tombstones == 1
-    store.close()
-
-
-def test_the_rights_of_a_role_are_given_again_after_an_update(
-    postgres_server: Server, postgres_schema: str, tmp_path: Path
-) -> None:
-    """What a role without rights is told to have done, works: the owner need not open the ledger first."""
-    psycopg = pytest.importorskip("psycopg")
-    from fcguard.stores.postgres import PostgresStore, grant
-
-    role = f"app_{postgres_schema}"
-    url = f"postgresql://{role}@127.0.0.1:{postgres_server.port}/postgres"
-    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
-        admin.execute(f"CREATE ROLE {role} LOGIN")
-        path = admin.execute("SHOW search_path").fetchone()
-        grant(admin, role, postgres_schema)  # makes the tables
-        assert admin.execute("SHOW search_path").fetchone() == path
-        app = PostgresStore(url, schema=postgres_schema, spool=tmp_path / "spool")
-        write_one(app)
-        app.close()
-        admin.execute(f"DROP TABLE {postgres_schema}.fc_tombstones; DROP FUNCTION {postgres_schema}.fc_tombstones_stay")
-        admin.execute(f"UPDATE {postgres_schema}.fc_meta SET value = '1' WHERE key = 'schema'")
-        app = PostgresStore(url, schema=postgres_schema, spool=tmp_path / "spool")
-        with pytest.raises(
-            StoreError, match=r"lacks rights; let the owner run fcguard\.stores\.postgres\.grant for it"
-        ):
-            ask(app, open_call(2, **KEYS))
-        grant(admin, role, postgres_schema)
-        assert isinstance(ask(app, open_call(2, **KEYS)), Replayed)
-        app.close()
-
-
-def test_whoever_brings_a_ledger_up_to_date_its_owner_can_prune_it(
-    postgres_server: Server, postgres_schema: str, tmp_path: Path
-) -> None:
-    """An administrator may do it, in whose name nothing else is in the schema."""
-    psycopg = pytest.importorskip("psycopg")
-    from fcguard.stores.postgres import PostgresStore, grant
-
-    owner, app = f"owner_{postgres_schema}", f"app_{postgres_schema}"
-    url = f"postgresql://{owner}@127.0.0.1:{postgres_server.port}/postgres"
-    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
-        admin.execute(f"CREATE ROLE {owner} LOGIN; CREATE ROLE {app} LOGIN")
-        admin.execute(f"CREATE SCHEMA {postgres_schema} AUTHORIZATION {owner}; SET search_path TO {postgres_schema}")
-        admin.execute(f"GRANT CREATE ON DATABASE postgres TO {owner}")
-        store = PostgresStore(url, schema=postgres_schema, spool=tmp_path / "spool")
-        write_one(store)
-        store.close()
-        admin.execute("DROP TABLE fc_tombstones; DROP FUNCTION fc_tombstones_stay")
-        admin.execute("UPDATE fc_meta SET value = '1' WHERE key = 'schema'")
-        grant(admin, app, postgres_schema)
-        admin.execute(f"REVOKE CREATE ON DATABASE postgres FROM {owner}")
-    store = PostgresStore(url, schema=postgres_schema, spool=tmp_path / "spool")
-    assert store.prune(200.0).kept == 1
-    assert store.prune(200.0, keys=True).forgotten == 1
     store.close()
 
 
