@@ -117,10 +117,11 @@ class PostgresState:
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
+        if self._pid != os.getpid():
+            self._after_fork()
         with self._lock:
             self._is_closed = True
-            if self._pid == os.getpid():
-                self._drop()
+            self._drop()
 
     def _ask_time(self) -> tuple[float, float]:
         if self._pid != os.getpid():

@@ -79,9 +79,11 @@ class SQLiteState:
 
     def close(self) -> None:
         """Close the file. Idempotent."""
+        if self._pid != os.getpid():
+            self._after_fork(is_closing=True)
         with self._lock:
             connection, self._connection = self._connection, None
-            if connection is not None and self._pid == os.getpid():
+            if connection is not None:
                 connection.close()
 
     def _change(self, connection: sqlite3.Connection, key: str, change: Change[T]) -> T:
@@ -130,11 +132,11 @@ class SQLiteState:
             raise
         return connection
 
-    def _after_fork(self) -> None:
+    def _after_fork(self, *, is_closing: bool = False) -> None:
         # A connection must not be used, nor even closed, in a forked child; it is kept so that nothing closes it.
         if self._connection is not None:
             self._inherited.append(self._connection)
-            self._connection = self._open()
+            self._connection = None if is_closing else self._open()
         self._lock, self._pid = new_lock(), os.getpid()
 
 

@@ -87,6 +87,24 @@ def test_usable_after_a_fork(tmp_path: Path) -> None:
     state.close()
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_child_ends_although_a_thread_of_its_parent_was_at_work_when_it_was_forked(
+    kind: str, make_place: Any
+) -> None:
+    state: Any = open_state(make_place(kind))
+    state.change("n", add(1))
+    child = multiprocessing.get_context("fork").Process(target=state.close)
+    with state._lock:  # as another thread does
+        child.start()
+    child.join(20)
+    exit_code = child.exitcode
+    child.kill()
+    assert exit_code == 0
+    assert state.change("n", add(1)) == 2, "what is the parent's stays open"
+    state.close()
+
+
 def test_closed_and_unusable_files_say_so(tmp_path: Path) -> None:
     state = SQLiteState(tmp_path / "s.db")
     state.close()
