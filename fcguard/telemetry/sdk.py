@@ -209,9 +209,11 @@ def _base_of(endpoint: str) -> str:
         is_http = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
     except ValueError:
         is_http = False
-    if not is_http:
+    if not is_http or any(sign in endpoint for sign in "?#"):  # what the path of a signal cannot follow
+        shown = "..." if any(sign in endpoint for sign in "@?#") else endpoint  # it may hold a password or a token
         raise ConfigurationError(
-            f"otlp_endpoint={endpoint!r} is no address of a collector; write it like 'http://localhost:4318' (OTLP over HTTP)"
+            f"otlp_endpoint={shown!r} is no address of a collector; write it like 'http://localhost:4318' (OTLP over HTTP); tokens "
+            "go into OTEL_EXPORTER_OTLP_HEADERS"
         )
     return endpoint.rstrip("/").removesuffix("/v1/traces")
 

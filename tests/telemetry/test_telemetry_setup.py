@@ -326,6 +326,17 @@ def test_what_is_no_address_of_a_collector_is_refused(address: str) -> None:
         setup(otlp_endpoint=address)
 
 
+@pytest.mark.parametrize(
+    "address", ["http://u:hun?ter2@h", "http://h:4318?token=hunter2", "http://h#hunter2", "grpc://u:hunter2@h:4317",
+                "http://u:hunter2@h:99999"]
+)  # fmt: skip
+def test_address_with_a_secret_is_refused_without_being_shown(address: str) -> None:
+    """A path cannot follow a query, so spans would have gone somewhere else."""
+    with pytest.raises(ConfigurationError, match="OTEL_EXPORTER_OTLP_HEADERS") as refused:
+        setup(otlp_endpoint=address)
+    assert "hun" not in str(refused.value) and "ter2" not in str(refused.value)
+
+
 def test_flush_says_when_nobody_took_the_spans(collector: Collector) -> None:
     with setup(otlp_endpoint=collector.url) as telemetry:
         Driver(OtelObserver(tracer_provider=telemetry.tracer_provider)).succeed()
