@@ -338,13 +338,15 @@ class Guard(Declaring, Recovering):
             approved: the answer.
             by: who decided.
             reason: why; shown to the model when the answer is no.
-            arguments: run these instead of the proposed ones; they are validated again.
+            arguments: run these instead of the proposed ones; they are validated again. They are kept, so they hold no secrets but
+                masks that are left as they are.
 
         Returns:
             The envelope of the continued call, or `APPROVAL_DENIED`.
 
         Raises:
-            UsageError: the guard defers no approvals, or the request is unknown, expired or decided already.
+            UsageError: the guard defers no approvals, the request is unknown, expired or decided already, or `arguments` hold
+                a secret.
         """
         return drive(self._resume(self._io, request_id, Decision(approved, by, reason, arguments)))
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fcguard.errors import UsageError
 from fcguard.model.call import Call
 from fcguard.model.identity import canonical
-from fcguard.model.secrets import Redactor, secret_properties
+from fcguard.model.secrets import MASK, Redactor, secret_properties
 from fcguard.model.tool import Tool
 
-__all__ = ["IDENTITY_FIELDS", "ApprovalRequest", "Decision", "make_request", "subject_of"]
+__all__ = ["IDENTITY_FIELDS", "ApprovalRequest", "Decision", "check_modified", "make_request", "subject_of"]
 
 IDENTITY_FIELDS: Final = ("tenant", "account", "actor", "environment", "task_id")
 """What of the context an approval is bound to; see `TaskContext.value_of`."""
@@ -182,6 +183,32 @@ def make_request(
         arguments=call.arguments,
         context=redactor.value(context.model_dump(mode="json")),
     )
+
+
+def check_modified(request: ApprovalRequest, modified: Mapping[str, Any]) -> None:
+    """Check that a store may hold the arguments that an approver put in, and gives them back unchanged.
+
+    Raises:
+        UsageError: they are no JSON, or hold a secret.
+    """
+    try:
+        values = json.loads(json.dumps(modified))
+    except (TypeError, ValueError):
+        raise UsageError(f"modified_arguments of {request.request_id!r} are no JSON; give JSON values") from None
+    if Redactor(_masked(request.shown)).value(values) != values:
+        raise UsageError(
+            f"modified_arguments of {request.request_id!r} hold a secret, which is not written down; leave its mask as it is, which "
+            "keeps the proposed one, or deny the call and have it sent with the other one"
+        )
+
+
+def _masked(shown: Any) -> Iterator[str]:
+    """Yield the names of the fields that are masked, at any depth."""
+    for name, item in shown.items() if isinstance(shown, Mapping) else enumerate(shown):
+        if item == MASK and isinstance(name, str):
+            yield name
+        elif isinstance(item, (Mapping, list, tuple)):
+            yield from _masked(item)
 
 
 def _survives(arguments: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from time import time
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from fcguard.approval.grants import Grant
-from fcguard.approval.request import ApprovalRequest, Decision
+from fcguard.approval.request import ApprovalRequest, Decision, check_modified
 from fcguard.errors import UsageError
 
 __all__ = [
@@ -84,6 +84,9 @@ class ApprovalStore(Protocol):
 
         Returns:
             False if there is no such request, it was decided before, it has expired, or the decision is about another digest.
+
+        Raises:
+            UsageError: its modified arguments are no JSON, or hold a secret; one that is left as its mask stays what it was.
         """
         ...
 
@@ -124,11 +127,17 @@ class GrantStore(Protocol):
 
 
 def standing(stored: StoredApproval | None, decision: Decision, now: float) -> StoredApproval | None:
-    """Answer a stored request with a decision put on it; None if the decision does not count any more, or is not about it."""
+    """Answer a stored request with a decision put on it; None if the decision does not count any more, or is not about it.
+
+    Raises:
+        UsageError: its modified arguments cannot be written down.
+    """
     if stored is None or stored.state != "pending" or not stored.is_open(now):
         return None
     if decision.digest is not None and decision.digest != stored.request.digest:
         return None
+    if decision.modified_arguments is not None:
+        check_modified(stored.request, decision.modified_arguments)
     return replace(stored, state="approved" if decision.approved else "denied", decision=decision, decided_at=now)
 
 

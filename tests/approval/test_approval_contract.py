@@ -75,6 +75,28 @@ def test_what_does_not_count(store: Any, request_for: Any, now: float) -> None:
     assert store.take(request.request_id, now) is None, "approved, and expired since"
 
 
+SECRETS: list[dict[str, Any]] = [
+    {"amount": 5, "password": "hunter2-long"},
+    {"amount": 5, "to": {"card": "hunter2-long"}},
+    {"amount": 5, "lines": [{"api_key": "hunter2-long"}]},
+    {"amount": 5, "note": "Authorization: Bearer hunter2-long"},
+]
+
+
+@pytest.mark.parametrize("modified", [*SECRETS, {"amount": {5}}], ids=str)
+def test_what_may_not_be_written_down_is_no_modification(
+    store: Any, request_for: Any, now: float, modified: dict[str, Any]
+) -> None:
+    request = request_for({"amount": 500, "to": {"card": "hunter1-long"}}, now=now, redact=("card",))
+    store.put(request, now)
+    with pytest.raises(UsageError, match="modified_arguments") as refused:
+        store.decide(request.request_id, request.approve("bob", modified_arguments=modified), now)
+    assert "hunter" not in str(refused.value) and store.get(request.request_id).state == "pending"
+    left_as_shown = {"amount": 5, "to": {"card": "[redacted]"}, "password": "[redacted]"}
+    assert store.decide(request.request_id, request.approve("bob", modified_arguments=left_as_shown), now)
+    assert store.get(request.request_id).decision.modified_arguments == left_as_shown
+
+
 def test_an_altered_expiry_voids_the_request(store: Any, request_for: Any, now: float) -> None:
     request = replace(request_for(now=now), expires_at=9e9)
     store.put(request, now)
