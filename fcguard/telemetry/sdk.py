@@ -153,6 +153,7 @@ def start(
     tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     meter_provider: metrics_api.MeterProvider = metrics_api.NoOpMeterProvider()
     outboxes: list[Outbox] = []
+    senders = None if base is None else _otlp(base)  # first, since it fails without the extra
     # They are stopped one after the other: a collector that is not there comes last.
     if jsonl_path is not None:
         lines = Outbox(JsonLinesExporter(jsonl_path), os.fspath(jsonl_path), is_of_spans=True)
@@ -160,8 +161,8 @@ def start(
         outboxes.append(lines)
     if console:
         tracer_provider.add_span_processor(ConsoleTrees())
-    if base is not None:
-        spans, metrics = _otlp(base)
+    if senders is not None:
+        spans, metrics = senders
         tracer_provider.add_span_processor(CountedSpans(spans))
         reader = PeriodicExportingMetricReader(metrics.exporter)
         meter_provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)

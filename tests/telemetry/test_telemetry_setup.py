@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from fcguard.errors import ConfigurationError
+from fcguard.errors import ConfigurationError, MissingExtraError
 from fcguard.telemetry import setup
 from fcguard.telemetry.otel import OtelObserver
 from fcguard.telemetry.otlp_json import request_line, request_of
@@ -335,6 +336,16 @@ def test_address_with_a_secret_is_refused_without_being_shown(address: str) -> N
     with pytest.raises(ConfigurationError, match="OTEL_EXPORTER_OTLP_HEADERS") as refused:
         setup(otlp_endpoint=address)
     assert "hun" not in str(refused.value) and "ter2" not in str(refused.value)
+
+
+def test_without_the_extra_nothing_is_opened_for_the_file_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    threads = threading.active_count()
+    with pytest.raises(MissingExtraError, match=r"fcguard\[otlp\]"):
+        setup(otlp_endpoint="http://localhost:4318", jsonl_path=tmp_path / "deep" / "spans.jsonl")
+    assert list(tmp_path.iterdir()) == [] and threading.active_count() == threads
 
 
 def test_flush_says_when_nobody_took_the_spans(collector: Collector) -> None:
