@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
-from fcguard.errors import StoreError
+from fcguard.errors import StoreCorrupt, StoreError
 from fcguard.model.states import OPEN_STATES, CallState
 from fcguard.stores.base import Accepted, Answer, Command, Enter, Event, Identity, Move, Note, Open, Stale, StoredCall
 from fcguard.stores.chain import GENESIS, link
@@ -316,7 +316,7 @@ class Batch:
             found = self._view.holder_of_key(identity.idempotency_scope, key)
             row = None if found is None else self._row(found)
             if found is not None and row is None:
-                raise StoreError(f"the call {found!r} was pruned while it was being looked at; call again")
+                raise StoreCorrupt(f"the call {found!r}, which holds the key, is missing; run `fcguard verify`")
         if row is not None and row.holds_key:
             return self._holder(row)
         buried = self._view.tombstone_of_key(identity.idempotency_scope, key)

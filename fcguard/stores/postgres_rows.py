@@ -78,6 +78,7 @@ _SELECT_CALL: Final = (
     "c.idempotency_scope, c.idempotency_key, c.effect_key FROM fc_calls c JOIN fc_events o ON o.task = c.task AND o.seq = c.first_seq "
     "LEFT JOIN fc_events r ON r.task = c.task AND r.seq = c.result_seq"
 )
+_PRUNED: Final = "SELECT 1 FROM fc_gaps WHERE task = %s AND first <= %s AND last >= %s"
 _EVENT: Final = "h.task_id, e.seq, e.request_id, e.kind, e.at, e.payload, e.hash"
 _PAGE: Final = 256
 
@@ -168,6 +169,8 @@ class PostgresView:
         holders = {*self._keys.values(), *self._effects.values()} - self._rows.keys()
         if holders:
             self._fetch_rows(holders)
+            if not holders <= self._rows.keys():
+                raise _pruned_meanwhile()
 
     def row(self, request_id: str) -> Row | None:
         """Answer the row of a call, or None."""
@@ -195,9 +198,16 @@ class PostgresView:
             "SELECT payload FROM fc_events WHERE task = %s AND seq = %s", (chain.number, seq)
         ).fetchone()
         if found is None:
+            if self._connection.execute(_PRUNED, (chain.number, seq, seq)).fetchone() is not None:
+                raise _pruned_meanwhile()
             raise StoreCorrupt(f"event {seq} of task {chain.task_id!r} is missing; run `fcguard verify`")
         payload: bytes = found[0]
         return payload
+
+
+def _pruned_meanwhile() -> psycopg.Error:
+    """Answer that a call left while it was looked at; the transaction is to begin anew, and finds its key."""
+    return psycopg.errors.SerializationFailure("the call that holds the key was pruned meanwhile")
 
 
 def flush(connection: Connection, batch: Batch) -> str | None:

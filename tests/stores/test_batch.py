@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fcguard.errors import StoreError
+from fcguard.errors import StoreCorrupt, StoreError
 from fcguard.model.states import CallState
 from fcguard.stores.base import Accepted, CallQuery, Command, Enter, Event, Identity, Move, Note, Open
 from fcguard.stores.batch import Batch
@@ -98,3 +99,20 @@ def test_a_call_that_is_entered_and_noted_in_one_group_is_written_once_with_both
     assert "already in the ledger" in answers[2]
     assert [(call.state, call.result, call.owner) for call in calls] == [(_S.SUCCEEDED, {"success": True}, None)]
     assert [event.kind for event in events] == ["call", "late"]
+
+
+def test_a_key_whose_holder_cannot_be_found_lets_nothing_be_sent() -> None:
+    """A damaged file: the index knows the key, and the call that holds it is not whole any more."""
+    connection = _connect()
+    for number, is_whole in ((1, True), (2, False)):
+        connection.execute("BEGIN")
+        identity = replace(_identity(number, 1), task_id=f"t{number}")
+        if not is_whole:
+            connection.execute("DELETE FROM fc_heads")
+        batch = Batch(SQLiteView(connection), "owner", 10.0, lease=60.0, careful=False)
+        answer = batch.apply(Open(identity, _S.STARTED, 1, Event("opened", 1.0, {})))
+        flush(connection, batch)
+        connection.execute("COMMIT")
+    connection.close()
+    assert isinstance(answer, StoreCorrupt)
+    assert "the call 'fc-1', which holds the key, is missing; run `fcguard verify`" in str(answer)
