@@ -12,9 +12,9 @@ try:
 except ImportError as error:  # pragma: no cover - the tests install it
     raise MissingExtraError("psycopg", "postgres") from error
 
-__all__ = ["APPROVALS_VERSION", "STATE_TABLE", "grant_beside", "make_beside", "migrate_approvals"]
+__all__ = ["APPROVALS_VERSION", "grant_beside", "make_beside", "make_state", "migrate_approvals"]
 
-STATE_TABLE: Final = """
+_STATE: Final = """
 CREATE TABLE IF NOT EXISTS {table} (
   key text COLLATE "C" PRIMARY KEY, value text NOT NULL, changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 50)
@@ -129,11 +129,24 @@ def migrate_approvals(connection: psycopg.Connection[Any], name: str, schema: st
 def make_beside(connection: psycopg.Connection[Any], name: str, schema: str) -> None:
     """Make what lies beside the ledger and is missing, so that rights to it can be given; see `migrate_approvals`."""
     migrate_approvals(connection, name, schema)
+    make_state(connection, schema)
+
+
+def make_state(connection: psycopg.Connection[Any], schema: str) -> None:
+    """Make the table of what constraints keep, and its schema, if they are missing.
+
+    Args:
+        connection: in autocommit mode.
+        schema: schema of the table.
+
+    Raises:
+        psycopg.Error: the server failed, or the role may not make it.
+    """
     table = sql.Identifier(schema, "fc_state")
     if not _exists(connection, "to_regclass(%s)", table.as_string(None)):
         with connection.transaction():
             _lock(connection, schema)
-            connection.execute(sql.SQL(STATE_TABLE).format(table=table))
+            connection.execute(sql.SQL(_STATE).format(table=table))
 
 
 def grant_beside(connection: psycopg.Connection[Any], role: str, schema: str, *, decides: bool) -> None:

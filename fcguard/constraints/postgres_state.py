@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
-from typing import Any, Final, LiteralString, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from fcguard.constraints.options import check_seconds
 from fcguard.constraints.server_clock import ServerClock
@@ -14,7 +14,7 @@ from fcguard.constraints.state import PRUNE_EVERY, TTL_SECONDS, Change, change_t
 from fcguard.errors import ConfigurationError, MissingExtraError, StoreClosed, StoreUnavailable
 from fcguard.jitter import pause_between
 from fcguard.postgres_connection import SERVER_URL, connect, is_server_url
-from fcguard.postgres_tables import STATE_TABLE
+from fcguard.postgres_tables import make_state
 
 try:
     import psycopg
@@ -197,15 +197,7 @@ class PostgresState:
             settings["synchronous_commit"] = "off"
         for setting, value in settings.items():
             connection.execute("SELECT set_config(%s, %s, false)", (setting, value))
-        if not _exists(connection, "to_regclass(%s)", self._table):
-            with connection.transaction():
-                # The ledger takes the same lock, so that only one at a time makes the schema.
-                lock = f"fcguard.migrate.{self._schema}"
-                connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (lock,))
-                schema = sql.Identifier(self._schema)
-                if not _exists(connection, "to_regnamespace(%s)", schema.as_string(None)):
-                    connection.execute(sql.SQL("CREATE SCHEMA {}").format(schema))
-                self._run(connection, STATE_TABLE)
+        make_state(connection, self._schema)
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -219,11 +211,6 @@ class PostgresState:
             self._inherited.append(self._connection)
             self._connection = None
         self._lock, self._pid = new_lock(), os.getpid()
-
-
-def _exists(connection: Connection, function: LiteralString, name: str) -> bool:
-    row = connection.execute("SELECT " + function + " IS NOT NULL", (name,)).fetchone()
-    return row is not None and bool(row[0])
 
 
 def _translated(error: psycopg.Error) -> StoreUnavailable:
