@@ -159,7 +159,7 @@ def _connect_once(
     try:
         _identify(connection, path)
         _set_pragmas(connection, path, synchronous)
-        _migrate(connection, patience, until)
+        _migrate(connection, path, patience, until)
         connection.execute(
             f"PRAGMA busy_timeout={int(patience.seconds * 1000)}"
         )  # it is kept, and will wait for others
@@ -197,13 +197,17 @@ def _identify(connection: sqlite3.Connection, path: str) -> None:
     tables = {name for (name,) in connection.execute("SELECT tbl_name FROM sqlite_master")} - _GUESTS
     connection.execute("COMMIT")
     if application == APPLICATION_ID:
-        if version > SCHEMA_VERSION:
-            raise StoreTooNew(
-                f"the ledger {path!r} has schema {version}, this fcguard knows {SCHEMA_VERSION}; upgrade fcguard to read it"
-            )
+        _check_version(version, path)
         return
     if application or version or tables:
         raise StoreCorrupt(f"{path!r} is a database of another program; give the ledger a file of its own")
+
+
+def _check_version(version: int, path: str) -> None:
+    if version > SCHEMA_VERSION:
+        raise StoreTooNew(
+            f"the ledger {path!r} has schema {version}, this fcguard knows {SCHEMA_VERSION}; upgrade fcguard to read it"
+        )
 
 
 def _set_pragmas(connection: sqlite3.Connection, path: str, synchronous: str) -> None:
@@ -221,13 +225,14 @@ def _set_pragmas(connection: sqlite3.Connection, path: str, synchronous: str) ->
         )
 
 
-def _migrate(connection: sqlite3.Connection, patience: Patience, until: float) -> None:
+def _migrate(connection: sqlite3.Connection, path: str, patience: Patience, until: float) -> None:
     if connection.execute("PRAGMA user_version").fetchone()[0] >= SCHEMA_VERSION:
         return
     begin(connection, patience, until)
     try:
-        # Read again: another process may have been faster.
+        # Read again: another process may have been faster, and be of a newer version.
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+        _check_version(version, path)
         for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
             for statement in _statements(script):
                 connection.execute(statement)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fcguard import SQLiteStore
-from fcguard.errors import StoreError
+from fcguard.errors import StoreError, StoreTooNew
 from fcguard.model.states import CallState
 from fcguard.stores.audit import audit
 from fcguard.stores.base import Blocked, Replayed
@@ -96,6 +96,26 @@ def test_of_many_that_open_an_older_file_while_another_writes_one_brings_it_up_t
     assert audit(stores[0]).ok
     for store in stores:
         store.close()
+
+
+def test_an_older_version_that_opens_a_file_while_a_newer_one_brings_it_up_to_date_refuses_it(path: Path) -> None:
+    old = SQLiteStore(path)
+    write_one(old)
+    old.close()
+    as_the_version_before(path)
+
+    class Overtaken(sqlite3.Connection):
+        def execute(self, statement: str, *args: Any) -> sqlite3.Cursor:
+            if statement == "BEGIN IMMEDIATE":
+                other = sqlite3.connect(path)
+                other.execute("PRAGMA user_version = 99")
+                other.close()
+            return super().execute(statement, *args)
+
+    store = SQLiteStore(path, connector=lambda *args, **options: sqlite3.connect(*args, factory=Overtaken, **options))
+    with pytest.raises(StoreTooNew, match="has schema 99, .* upgrade fcguard"):
+        ask(store, open_call(2, **KEYS))
+    store.close()
 
 
 def test_a_server_s_ledger_of_the_version_before_is_brought_up_to_date(
