@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any, Final, LiteralString
+from typing import Final, LiteralString
 
 from fcguard.approval.grants import Grant
 from fcguard.approval.postgres_session import Connection, PostgresSession, clock
 from fcguard.approval.request import ApprovalRequest, Decision
-from fcguard.approval.store import PRUNED_AT_ONCE, ApprovalState, StoredApproval, expired_before, standing
+from fcguard.approval.store import (
+    PRUNED_AT_ONCE,
+    ApprovalState,
+    StoredApproval,
+    expired_before,
+    json_text,
+    standing,
+    stored_of,
+)
 from fcguard.errors import ConfigurationError, UsageError
 from fcguard.postgres_connection import SERVER_URL, is_server_url
 from fcguard.store_urls import without_password
@@ -66,7 +74,7 @@ class PostgresApprovals:
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
             stored = _newest(connection, request.subject)
             if stored is None:
-                values = (request.request_id, request.subject, request.expires_at, _dump(request.as_json()))
+                values = (request.request_id, request.subject, request.expires_at, json_text(request.as_json()))
                 connection.execute(
                     "INSERT INTO fc_approvals (request_id, subject, expires_at, request) VALUES (%s, %s, %s, %s) "
                     "ON CONFLICT (request_id) DO NOTHING",
@@ -91,8 +99,8 @@ class PostgresApprovals:
 
         def read(connection: Connection) -> list[StoredApproval]:
             if state is None:
-                return [_stored(row) for row in connection.execute(f"{_SELECT} ORDER BY seq")]
-            return [_stored(row) for row in connection.execute(f"{_SELECT} WHERE state = %s ORDER BY seq", (state,))]
+                return [stored_of(row) for row in connection.execute(f"{_SELECT} ORDER BY seq")]
+            return [stored_of(row) for row in connection.execute(f"{_SELECT} WHERE state = %s ORDER BY seq", (state,))]
 
         return self._session.run(read)
 
@@ -107,7 +115,7 @@ class PostgresApprovals:
                 return False
             connection.execute(
                 "UPDATE fc_approvals SET state = %s, decision = %s, decided_at = %s WHERE request_id = %s",
-                (decided.state, _dump(decision.as_json()), at, request_id),
+                (decided.state, json_text(decision.as_json()), at, request_id),
             )
             return True
 
@@ -148,7 +156,7 @@ class PostgresApprovals:
         statement = (
             "INSERT INTO fc_grants (grant_id, tool, uses_left, body) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
         )
-        values = (grant.grant_id, grant.tool, grant.uses, _dump(grant.as_json()))
+        values = (grant.grant_id, grant.tool, grant.uses, json_text(grant.as_json()))
         if not self._session.run(lambda connection: connection.execute(statement, values).rowcount):
             raise UsageError(f"there is a grant {grant.grant_id!r} already; leave grant_id out, or revoke that one")
 
@@ -196,7 +204,7 @@ def _use(connection: Connection, grant: Grant) -> bool:
 
 def _one(connection: Connection, request_id: str, suffix: LiteralString = "") -> StoredApproval | None:
     row = connection.execute(f"{_SELECT} WHERE request_id = %s" + suffix, (request_id,)).fetchone()
-    return None if row is None else _stored(row)
+    return None if row is None else stored_of(row)
 
 
 def _locked(connection: Connection, request_id: str) -> StoredApproval | None:
@@ -206,15 +214,4 @@ def _locked(connection: Connection, request_id: str) -> StoredApproval | None:
 def _newest(connection: Connection, subject: str) -> StoredApproval | None:
     now = clock(connection)
     rows = connection.execute(_NEWEST, (subject, now))
-    return next((stored for stored in map(_stored, rows) if stored.is_open(now)), None)
-
-
-def _stored(row: tuple[Any, ...]) -> StoredApproval:
-    request, state, decision, decided_at = row
-    known = None if decision is None else Decision(**json.loads(decision))
-    return StoredApproval(ApprovalRequest.from_json(json.loads(request)), state, known, decided_at)
-
-
-def _dump(value: Mapping[str, Any]) -> str:
-    # Escaped, since PostgreSQL keeps no text with half a surrogate pair.
-    return json.dumps(value, sort_keys=True, default=repr)
+    return next((stored for stored in map(stored_of, rows) if stored.is_open(now)), None)

@@ -9,11 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from time import time
-from typing import Any, Final
+from typing import Final
 
 from fcguard.approval.grants import Grant
 from fcguard.approval.request import ApprovalRequest, Decision
-from fcguard.approval.store import PRUNED_AT_ONCE, ApprovalState, StoredApproval, expired_before, standing
+from fcguard.approval.store import (
+    PRUNED_AT_ONCE,
+    ApprovalState,
+    StoredApproval,
+    expired_before,
+    json_text,
+    standing,
+    stored_of,
+)
 from fcguard.errors import ConfigurationError, StoreCorrupt, StoreTooNew, StoreUnavailable, UsageError
 from fcguard.store_urls import is_url
 
@@ -85,7 +93,7 @@ class SQLiteApprovals:
             if stored is None:
                 connection.execute(
                     "INSERT INTO fc_approvals (request_id, subject, state, request) VALUES (?, ?, 'pending', ?)",
-                    (request.request_id, request.subject, _dump(request.as_json())),
+                    (request.request_id, request.subject, json_text(request.as_json())),
                 )
                 stored = StoredApproval(request)
             return stored
@@ -104,7 +112,7 @@ class SQLiteApprovals:
         """Answer all requests, or those in one state; oldest first."""
         with self._transaction() as connection:
             rows = connection.execute(f"{_SELECT} WHERE ? IS NULL OR state = ? ORDER BY seq", (state, state))
-            return [_stored(row) for row in rows]
+            return [stored_of(row) for row in rows]
 
     def decide(self, request_id: str, decision: Decision, now: float) -> bool:
         """Record the decision of a pending request; False if it does not count."""
@@ -114,7 +122,7 @@ class SQLiteApprovals:
                 return False
             connection.execute(
                 "UPDATE fc_approvals SET state = ?, decision = ?, decided_at = ? WHERE request_id = ? AND state = 'pending'",
-                (decided.state, _dump(decision.as_json()), now, request_id),
+                (decided.state, json_text(decision.as_json()), now, request_id),
             )
             return True
 
@@ -163,7 +171,7 @@ class SQLiteApprovals:
         with self._transaction() as connection:
             added = connection.execute(
                 "INSERT OR IGNORE INTO fc_grants (grant_id, tool, uses_left, body) VALUES (?, ?, ?, ?)",
-                (grant.grant_id, grant.tool, grant.uses, _dump(grant.as_json())),
+                (grant.grant_id, grant.tool, grant.uses, json_text(grant.as_json())),
             )
         if not added.rowcount:
             raise UsageError(f"there is a grant {grant.grant_id!r} already; leave grant_id out, or revoke that one")
@@ -236,20 +244,9 @@ class SQLiteApprovals:
 
 def _one(connection: sqlite3.Connection, request_id: str) -> StoredApproval | None:
     row = connection.execute(f"{_SELECT} WHERE request_id = ?", (request_id,)).fetchone()
-    return None if row is None else _stored(row)
+    return None if row is None else stored_of(row)
 
 
 def _newest(connection: sqlite3.Connection, subject: str, now: float) -> StoredApproval | None:
     rows = connection.execute(f"{_SELECT} WHERE subject = ? AND state != 'used' ORDER BY seq DESC", (subject,))
-    return next((stored for stored in map(_stored, rows) if stored.is_open(now)), None)
-
-
-def _stored(row: tuple[Any, ...]) -> StoredApproval:
-    request, state, decision, decided_at = row
-    known = None if decision is None else Decision(**json.loads(decision))
-    return StoredApproval(ApprovalRequest.from_json(json.loads(request)), state, known, decided_at)
-
-
-def _dump(value: Mapping[str, Any]) -> str:
-    # Escaped, since SQLite keeps no text with half a surrogate pair.
-    return json.dumps(value, sort_keys=True, default=repr)
+    return next((stored for stored in map(stored_of, rows) if stored.is_open(now)), None)

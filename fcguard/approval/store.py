@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -21,7 +22,9 @@ __all__ = [
     "MemoryApprovals",
     "StoredApproval",
     "expired_before",
+    "json_text",
     "standing",
+    "stored_of",
     "time_of",
 ]
 
@@ -124,6 +127,18 @@ class GrantStore(Protocol):
     def revoke(self, grant_id: str) -> bool:
         """Void a grant; False if there is none of this id."""
         ...
+
+
+def stored_of(row: tuple[Any, ...]) -> StoredApproval:
+    """Read what a database keeps of a request: its JSON, its state, the JSON of its decision, and when it was decided."""
+    request, state, decision, decided_at = row
+    known = None if decision is None else Decision(**json.loads(decision))
+    return StoredApproval(ApprovalRequest.from_json(json.loads(request)), state, known, decided_at)
+
+
+def json_text(value: Mapping[str, Any]) -> str:
+    """Answer JSON as databases keep it: escaped, since they keep no text with half a surrogate pair."""
+    return json.dumps(value, sort_keys=True, default=repr)
 
 
 def standing(stored: StoredApproval | None, decision: Decision, now: float) -> StoredApproval | None:
