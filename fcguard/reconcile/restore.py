@@ -137,7 +137,8 @@ def _attempt(number: int, row: StoredCall, history: History, prepared: Prepared)
     attempt.doubt = history.doubt if history.senders.get(number) is None else 0.0
     attempt.effect = summary.get("effect", "unknown")
     attempt.reason = summary.get("why", "its process ended before the outcome was recorded")
-    attempt.failure = _failure(prepared.tool.name, attempt.reason)
+    what = attempt.error_type if summary else "its outcome was not recorded"
+    attempt.failure = _failure(prepared.tool.name, what, attempt.reason)
     return attempt
 
 
@@ -158,10 +159,10 @@ def _leave_unknown(call: Call, history: History, ended: float, io: IO) -> None:
         call.prepared.policy = replace(call.prepared.policy, attempts=last.number + 1)
 
 
-def _failure(name: str, reason: str) -> Failure:
+def _failure(name: str, what: str, reason: str) -> Failure:
     return Failure.of(
         ErrorType.UNCERTAIN_RESULT,
-        f"It is not known whether {name} took effect: its outcome was not recorded. Do not repeat it; confirm the state first.",
+        f"It is not known whether {name} took effect ({what}). Do not repeat it; confirm the state first.",
         "execute",
         effect="unknown",
         reason=reason,

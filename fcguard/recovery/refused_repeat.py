@@ -26,10 +26,11 @@ def refused_repeat(failure: Failure, refusal: Failure, effect: Effect) -> Failur
     if next_action in _LATER:
         is_open = is_final and failure.effect == "unknown"  # no repeat will settle it any more
         next_action = NextAction.CONFIRM_STATE.value if is_open else refusal.next_action
+    sentence = failure.message if failure.message.endswith((".", "!", "?", "。")) else f"{failure.message}."
     waits = [one.retry_after for one in (refusal, failure) if one.retry_after is not None]
     return replace(
         failure,
-        message=f"{failure.message} The repeat was refused ({refusal.error_type}): {refusal.message}",
+        message=f"{sentence} The repeat was refused ({refusal.error_type}): {refusal.message}",
         next_action=next_action,
         retry_after=refusal.retry_after if is_final else max(waits, default=None),
         retryable=False if is_final else failure.retryable,

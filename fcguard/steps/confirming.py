@@ -49,6 +49,8 @@ async def confirm_write(call: Call, failure: Failure, config: Config, io: IO) ->
     licence = licence_to_retry(
         call, io
     )  # once: a key that grew too old between two looks would spare the settle window
+    if licence is not None and _can_only_be_proved(call, failure, io):
+        licence = "settle"
     if isinstance(answer, NotApplied) and licence == "settle" and _was_early(call, asked_at):
         answer = await _ask_when_settled(call, attempt, config, io)
     then = _take(call, failure, answer, licence, config, io)
@@ -59,6 +61,20 @@ async def confirm_write(call: Call, failure: Failure, config: Config, io: IO) ->
         if licence_to_retry(call, io) != licence:  # the key grew too old meanwhile
             return await confirm_write(call, failure, config, io)
     return then
+
+
+def _can_only_be_proved(call: Call, failure: Failure, io: IO) -> bool:
+    """Answer whether nothing more can be sent, but time and a reading can still prove that nothing was applied."""
+    tool = call.prepared.tool
+    if tool.settle is None or tool.confirm is None:
+        return False
+    return _next_pause(call, failure, io) is None
+
+
+def _next_pause(call: Call, failure: Failure, io: IO) -> float | None:
+    if call.prepared.tool.effect == "destructive":
+        return None
+    return next_pause(call, call.prepared.policy, io.monotonic(), failure.retry_after)
 
 
 async def _ask(call: Call, attempt: Attempt, config: Config, io: IO) -> Confirmation:
@@ -143,11 +159,7 @@ def _take(call: Call, failure: Failure, answer: Confirmation, licence: str | Non
         for one in call.attempts:  # nothing that any of them sent can still land
             one.effect = "not_applied"
         call.failure = _proved_not_applied(failure, _last_sent(call))  # stands if nothing more can be sent
-    pause = (
-        None
-        if call.prepared.tool.effect == "destructive"
-        else next_pause(call, call.prepared.policy, io.monotonic(), failure.retry_after)
-    )
+    pause = _next_pause(call, failure, io)
     if pause is not None:
         call.pause = 0.0 if is_proved else pause
         return Then.AGAIN

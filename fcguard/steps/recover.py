@@ -6,6 +6,7 @@ from typing import Final
 
 from fcguard.config import Config
 from fcguard.constraints.admission import release
+from fcguard.constraints.bounds import task_out_of_time
 from fcguard.io import IO
 from fcguard.model.attempt import Attempt, Unlicensed
 from fcguard.model.call import Call
@@ -61,7 +62,20 @@ async def recover_call(call: Call, config: Config, io: IO) -> bool:
         if failure.effect == "unknown" and not attempt.is_restored:
             await move_call(call, CallState.UNCERTAIN, "uncertain", attempt.summary(), config.store, io)
     call.failure = failure
-    return await _act(call, failure, halt is not None, config, io)
+    is_due = await _act(call, failure, halt is not None, config, io)
+    if not is_due:
+        _note_end_of_time(call, io)
+    return is_due
+
+
+def _note_end_of_time(call: Call, io: IO) -> None:
+    """Say of a failure that the time of the task is over, so that nobody tries again in it."""
+    failure = call.failure
+    if failure is None or not call.attempts or call.deadline is None or io.monotonic() < call.deadline:
+        return
+    words = f"The time of {task_out_of_time(call)} is used up."
+    is_over = Failure.of(ErrorType.BUDGET_EXHAUSTED, words, "execution", reason="the deadline has passed")
+    call.failure = refused_repeat(failure, is_over, call.prepared.tool.effect)
 
 
 async def _take_refusal(call: Call, refusal: Failure, config: Config, io: IO) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import isawaitable
-from typing import Any
+from typing import Any, Final
 
 from fcguard.approval.gate import Approved, review
 from fcguard.arguments.bound import bind
@@ -13,10 +13,14 @@ from fcguard.constraints.admission import admit, violated
 from fcguard.constraints.budget import task_budget
 from fcguard.io import IO
 from fcguard.model.call import UNFILLED, Call
-from fcguard.model.failure import ErrorType, Failure, Halt, Problem
+from fcguard.model.failure import ErrorType, Failure, FailureClass, Halt, Problem
 from fcguard.model.frozen import freeze, thaw
+from fcguard.stores.journal import look_up
 
 __all__ = ["validate_call"]
+
+_NOT_NOW: Final = frozenset({FailureClass.AVAILABILITY, FailureClass.ENVIRONMENT})
+"""Refusals that say "later": a write that is done, or in doubt, must not look as if it could be sent then."""
 
 
 async def validate_call(call: Call, config: Config, io: IO) -> None:
@@ -30,7 +34,15 @@ async def validate_call(call: Call, config: Config, io: IO) -> None:
         if call.normalized.problems or prepared.convert is not None:
             _check_structure(call)
         await _check_rules(call, prepared.rules, io)
-        approval = await _check_approval(call, config, io) if prepared.needs_approval else None
+        if prepared.needs_approval:
+            try:  # nobody is asked about what is done, or must not be sent now
+                await look_up(call, config.store, io)
+            except Halt:
+                call.verdict = prepared.all_passed
+                raise
+            approval = await _check_approval(call, config, io)
+        else:
+            approval = None
         call.verdict = Verdict(prepared.passed, approval=approval) if approval else prepared.all_passed
     constraints = prepared.constraints
     is_bounded = call.context.budget is not None or (call.task is not None and call.task.bounds)
@@ -39,6 +51,8 @@ async def validate_call(call: Call, config: Config, io: IO) -> None:
     if constraints:
         failure = await admit(call, constraints, io)
         if failure is not None:
+            if failure.failure_class in _NOT_NOW:
+                await look_up(call, config.store, io)
             raise Halt(failure)
 
 

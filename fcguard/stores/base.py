@@ -26,6 +26,7 @@ __all__ = [
     "Head",
     "Identity",
     "Listed",
+    "Look",
     "Move",
     "Note",
     "Open",
@@ -221,8 +222,15 @@ class Note:
     event: Event
 
 
+@dataclass(slots=True)
+class Look:
+    """Ask what an `Open` of this identity would be answered, and write nothing; `Accepted(0)`: nothing is in its way."""
+
+    identity: Identity
+
+
 Parts: TypeAlias = tuple[Identity, Event, Mapping[str, Any] | None]
-Command: TypeAlias = Open | Move | Enter | Note
+Command: TypeAlias = Open | Move | Enter | Note | Look
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,20 @@ from typing import Any, Protocol, TypeAlias
 
 from fcguard.errors import StoreCorrupt, StoreError
 from fcguard.model.states import OPEN_STATES, CallState
-from fcguard.stores.base import Accepted, Answer, Command, Enter, Event, Identity, Move, Note, Open, Stale, StoredCall
+from fcguard.stores.base import (
+    Accepted,
+    Answer,
+    Command,
+    Enter,
+    Event,
+    Identity,
+    Look,
+    Move,
+    Note,
+    Open,
+    Stale,
+    StoredCall,
+)
 from fcguard.stores.chain import GENESIS, link
 from fcguard.stores.judge import Holder, check_new, guards_effect, guards_key, judge_move, judge_open, lease_after
 from fcguard.stores.owner import Liveness, Owner
@@ -18,7 +31,7 @@ from fcguard.stores.tombstone import Tombstone
 
 __all__ = ["Batch", "Chain", "EnteredRow", "EventRow", "Row", "View"]
 
-_FIRST = Accepted(1)
+_NOTHING, _FIRST = Accepted(0), Accepted(1)
 _SUCCEEDED, _FAILED, _REJECTED = CallState.SUCCEEDED, CallState.FAILED, CallState.REJECTED
 
 
@@ -158,6 +171,8 @@ class Batch:
                 return self._enter(command)
             if isinstance(command, Open):
                 return self._open(command)
+            if isinstance(command, Look):
+                return self._in_the_way(command.identity) or _NOTHING
             row = self._row(command.request_id)
             if row is None:
                 return StoreError(f"the call {command.request_id!r} is not in the ledger; open it first")
@@ -212,7 +227,7 @@ class Batch:
         error = check_new(command, exists=self._row(identity.request_id) is not None)
         if error is not None:
             return error
-        answer = judge_open(identity, self._key_holder(identity), self._effect_holder(identity))
+        answer = self._in_the_way(identity)
         if answer is not None:
             return answer
         chain, seq = self._begin(identity, command.state, command.attempt, command.event, None)
@@ -226,6 +241,9 @@ class Batch:
         if identity.effect_key is not None:
             self._effects[identity.effect_key] = row
         return _FIRST
+
+    def _in_the_way(self, identity: Identity) -> Answer | None:
+        return judge_open(identity, self._key_holder(identity), self._effect_holder(identity))
 
     def _begin(
         self, identity: Identity, state: CallState, attempt: int, event: Event, result: Mapping[str, Any] | None

@@ -21,6 +21,7 @@ from fcguard.stores.base import (
     Blocked,
     Enter,
     Event,
+    Look,
     Move,
     Note,
     Open,
@@ -30,7 +31,16 @@ from fcguard.stores.base import (
 )
 from fcguard.stores.story import NO_TASK, WholeCall, ending_of, identity_of, opening_of
 
-__all__ = ["close_call", "derive_keys", "move_call", "place_of", "prepare_call", "start_attempt", "watch_late"]
+__all__ = [
+    "close_call",
+    "derive_keys",
+    "look_up",
+    "move_call",
+    "place_of",
+    "prepare_call",
+    "start_attempt",
+    "watch_late",
+]
 
 _PASSING: Final = (StoreUnavailable, StoreCorrupt, StoreClosed)
 """What a ledger answers that may take the same record later."""
@@ -81,6 +91,26 @@ def _scope(call: Call, business_key: tuple[str, ...] | None) -> str:
     return f"{task_id}\x1f{entry}\x1f{step}"
 
 
+async def look_up(call: Call, store: Store, io: IO) -> None:
+    """Look whether the ledger holds the answer to a call that is about to be refused, or to be put before a person.
+
+    Only for a write of which nothing is in the ledger yet. Nothing is written, and the answer is good for this moment only: what sends the write asks again.
+
+    Raises:
+        Halt: the same write succeeded already, or is still open.
+    """
+    if call.prepared.is_read or call.ledger_version is not None or call.attempts:
+        return
+    derive_keys(call)
+    answer: Any = None
+    with suppress(Exception):  # the refusal stands; an intent would tell what is the matter with the ledger
+        answer = await io.commit(store, Look(identity_of(call)))
+    if answer is None or isinstance(answer, Accepted):
+        call.idempotency_key = call.effect_key = None  # an approver may change the arguments
+    else:
+        _take_answer(call, answer)
+
+
 async def prepare_call(call: Call, store: Store, io: IO, lease: float) -> None:
     """Open the row of a write that will not be sent itself, before another tool is sent in its place.
 
@@ -121,6 +151,10 @@ async def _commit_intent(call: Call, command: Open | Move, state: CallState, sto
     except BaseException:
         call.is_in_doubt = call.ledger_version is None
         raise
+    _take_answer(call, answer)
+
+
+def _take_answer(call: Call, answer: Any) -> None:
     if isinstance(answer, Accepted):
         return
     if isinstance(answer, Replayed):

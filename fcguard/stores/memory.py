@@ -22,6 +22,7 @@ from fcguard.stores.base import (
     Gap,
     Head,
     Identity,
+    Look,
     Move,
     Note,
     Open,
@@ -358,7 +359,7 @@ class MemoryStore:
             self._forget(self._order.popleft())
         return _ACCEPTED
 
-    def _refusal(self, command: Command) -> StoreError:
+    def _refusal(self, command: Open | Move | Enter | Note) -> StoreError:
         if self._closed:
             return StoreClosed("the ledger was closed; make a new MemoryStore")
         if STORE_KEY in command.event.payload:
@@ -369,6 +370,8 @@ class MemoryStore:
         return error
 
     def _apply(self, command: Command) -> Answer | StoreError:
+        if isinstance(command, Look):
+            return self._in_the_way(command.identity) or Accepted(0)
         if self._closed or STORE_KEY in command.event.payload:
             return self._refusal(command)
         if isinstance(command, Open):
@@ -387,6 +390,15 @@ class MemoryStore:
         error = check_new(command, exists=self._find(identity.request_id) is not None)
         if error is not None:
             return error
+        answer = self._in_the_way(identity)
+        if answer is not None:
+            return answer
+        row = Row(command, self._next_seq(identity), owner=self.owner.id, lease_until=self._clock() + command.lease)
+        self._open[identity.request_id] = row
+        self._guard(row)
+        return _ACCEPTED
+
+    def _in_the_way(self, identity: Identity) -> Answer | None:
         key = None if identity.idempotency_key is None else (identity.idempotency_scope, identity.idempotency_key)
         by_key = None if key is None else self._keys.get(key)
         by_effect = None if identity.effect_key is None else self._effects.get(identity.effect_key)
@@ -394,13 +406,7 @@ class MemoryStore:
         if key is not None and holder is None:
             buried = self._tombstones.of_key(*key)
             holder = None if buried is None else Holder.of(buried)
-        answer = judge_open(identity, holder, holder_of(by_effect))
-        if answer is not None:
-            return answer
-        row = Row(command, self._next_seq(identity), owner=self.owner.id, lease_until=self._clock() + command.lease)
-        self._open[identity.request_id] = row
-        self._guard(row)
-        return _ACCEPTED
+        return judge_open(identity, holder, holder_of(by_effect))
 
     def _move(self, move: Move, row: Row) -> Answer | StoreError:
         if move.version != row.version:

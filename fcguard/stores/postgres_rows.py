@@ -11,7 +11,7 @@ import psycopg
 
 from fcguard.errors import StoreCorrupt
 from fcguard.model.states import OPEN_STATES, CallState
-from fcguard.stores.base import CallQuery, Command, Enter, Gap, Head, Open, StoredCall, StoredEvent
+from fcguard.stores.base import CallQuery, Command, Enter, Gap, Head, Look, Open, StoredCall, StoredEvent
 from fcguard.stores.batch import Batch, Chain, Row
 from fcguard.stores.chain import GENESIS
 from fcguard.stores.postgres_retention import read_tombstones, tombstones_of_keys
@@ -100,7 +100,7 @@ class PostgresView:
 
     def prepare(self, commands: Sequence[Command], *, careful: bool) -> None:
         """Fetch and lock everything that the commands can touch."""
-        ids, tasks, opens = set[str](), set[str](), list[Open]()
+        ids, tasks, opens = set[str](), set[str](), list[Open | Look]()
         for command in commands:
             if isinstance(command, Open | Enter):
                 tasks.add(command.identity.task_id)
@@ -108,6 +108,8 @@ class PostgresView:
                     ids.add(command.identity.request_id)
                 if isinstance(command, Open):
                     opens.append(command)
+            elif isinstance(command, Look):
+                opens.append(command)
             else:
                 ids.add(command.request_id)
         if ids:
@@ -144,7 +146,7 @@ class PostgresView:
             chain = self._chains.get(task_id) or Chain(task_id, number)
             self._rows[request_id] = Row(request_id, chain, tool, CallState(state), *rest)
 
-    def _fetch_holders(self, opens: Sequence[Open]) -> None:
+    def _fetch_holders(self, opens: Sequence[Open | Look]) -> None:
         keys = {
             (command.identity.idempotency_scope or "", command.identity.idempotency_key)
             for command in opens

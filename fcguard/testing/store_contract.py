@@ -20,6 +20,7 @@ from fcguard.stores.base import (
     Enter,
     Event,
     Identity,
+    Look,
     Move,
     Note,
     Open,
@@ -310,6 +311,21 @@ class StoreContract:
         assert ask(store, open_call(2, effect_key="e")) == Blocked("pending", holder, state)
         assert store.get("fc-20260130-000002") is None
         assert ask(store, open_call(2, idempotency_scope="other", idempotency_key="k", effect_key="f")) == Accepted(1)
+
+    def test_a_look_answers_what_an_intent_would_and_writes_nothing(self, store: Store) -> None:
+        keys: dict[str, Any] = {"idempotency_scope": "s", "idempotency_key": "k", "effect_key": "e"}
+        look = Look(identity(2, digest="d", **keys))
+        assert ask(store, look) == Accepted(0)
+        assert (list(store.calls()), list(store.events())) == ([], [])
+        ask(store, open_call(1, digest="d", **keys))
+        assert ask(store, look) == Blocked("pending", "fc-20260130-000001", _S.STARTED)
+        assert ask(store, Look(identity(2, effect_key="e"))) == Blocked("pending", "fc-20260130-000001", _S.STARTED)
+        ask(store, move(1, 1, _S.SUCCEEDED, result={"data": 5}))
+        assert ask(store, look) == Replayed("fc-20260130-000001", {"data": 5})
+        assert ask(store, Look(identity(2, digest="x", **keys))) == Blocked(
+            "conflict", "fc-20260130-000001", _S.SUCCEEDED
+        )
+        assert len(list(store.events())) == 2 and store.get("fc-20260130-000002") is None
 
     def test_a_succeeded_call_is_replayed_and_frees_its_effect(self, store: Store) -> None:
         keys: dict[str, Any] = {"idempotency_scope": "s", "idempotency_key": "k", "effect_key": "e"}

@@ -121,7 +121,7 @@ def test_prune_removes_what_has_expired_whatever_became_of_it(store: Any, reques
     assert store.put(over[0], now).request == over[0], "its id is free again"
 
 
-@pytest.mark.parametrize("before", [time.time() + 3600, float("nan"), float("inf"), "2026-01-01", None, True])
+@pytest.mark.parametrize("before", [4e9, float("nan"), float("inf"), "2026-01-01", None, True])
 def test_prune_takes_no_open_request_along(store: Any, request_for: Any, now: float, before: Any) -> None:
     store.put(request_for(now=now), now)
     with pytest.raises(UsageError, match=r"prune\(before=.*seconds since the epoch"):
