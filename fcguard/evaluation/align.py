@@ -27,7 +27,7 @@ COSTS: Final[dict[str, float]] = {
     "extra": 1.0,
 }
 """What each pairing costs. Substituting (1.5) is cheaper than one missing and one extra call (2.0), dearer than either;
-a call that succeeded stands for a step before one that did not."""
+a call that was sent and succeeded stands for a step before one that was not, or did not."""
 
 _FORBIDDEN = 100.0
 _TIES = 1e-4
@@ -157,7 +157,8 @@ def _fit(step: GoldStep, call: CallRecord, tell: EffectOf) -> Fit:
 
 
 def _fit_choice(choice: Choice, call: CallRecord) -> Fit:
-    base = COSTS[choice.tier] + (COSTS["not_succeeded"] if call.status in ("failed", "refused", "uncertain") else 0.0)
+    is_weak = not call.was_sent or call.status in ("failed", "uncertain")
+    base = COSTS[choice.tier] + (COSTS["not_succeeded"] if is_weak else 0.0)
     wanted = choice.arguments
     if wanted is None or not call.has_arguments:
         return base, ("match", choice, ())

@@ -32,10 +32,11 @@ COUNTS: Final[dict[str, str]] = {
     "outcome_from_gold": "sessions whose outcome was derived from the gold, because the trace has none",
     "no_gold": "sessions whose task is not in the gold",
     "calls": "calls",
-    "logical_calls": "calls without retries of a transient failure",
+    "logical_calls": "calls that were sent, without retries of a transient failure",
     "attempts": "dispatches, retries inside a call included",
     "errors": "calls that failed or are uncertain",
     "refused": "calls that were refused before anything was sent",
+    "replayed": "calls that were answered with the stored result of an earlier one; nothing was sent",
     "misfire_sessions": "P0: sessions with an executed write that should not have happened",
     "misfires": "P0: such writes",
     "misfires_unproved": "P0: of them, writes that are not proved to have had their effect",
@@ -78,6 +79,7 @@ COUNTS: Final[dict[str, str]] = {
     "excused_consumed": "exact repeats excused: the earlier result had been used",
     "excused_polling": "exact repeats excused: polling tool",
     "excused_policy_retry": "exact repeats excused: retry of a transient failure",
+    "excused_not_sent": "exact repeats excused: one of the two calls was not sent",
     "episodes": "failure episodes",
     "episodes_recovered": "failure episodes that were recovered",
     "episodes_stopped": "failure episodes that were safely stopped with the reason told",
@@ -205,9 +207,10 @@ _FAULTY: Final = frozenset({"invalid", "unparsable", "unknown_tool"})
 def _count_calls(counts: Counts, calls: tuple[CallRecord, ...], checks: Iterable[ArgumentCheck]) -> None:
     counts["calls"] = len(calls)
     counts["logical_calls"] = logical_calls(calls)
-    counts["attempts"] = sum(max(1, len(call.attempts)) for call in calls if call.status != "refused")
+    counts["attempts"] = sum(call.dispatches for call in calls)
     counts["errors"] = sum(1 for call in calls if call.status in ("failed", "uncertain"))
     counts["refused"] = sum(1 for call in calls if call.status == "refused")
+    counts["replayed"] = sum(1 for call in calls if call.is_replay)
     counts["tokens"] = sum(call.tokens or 0 for call in calls)
     for check in checks:
         counts[check.state] = counts.get(check.state, 0) + 1

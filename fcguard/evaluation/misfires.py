@@ -46,7 +46,7 @@ class MisfireReport:
 
     Attributes:
         misfires: the executed ones.
-        blocked: positions of wrong writes that were refused or proved not to have happened; counted apart.
+        blocked: positions of wrong writes that were not sent or are proved not to have happened; counted apart.
         unjudged: positions of calls that would be misfires if they write, but whose effect nobody declared.
         has_gold: whether the session could be held against a gold.
     """
@@ -72,6 +72,7 @@ def find_misfires(
         The misfires, the blocked attempts, and the calls that could not be judged.
     """
     wanted = _matched_positions(alignment)
+    done = {_request_of(session.calls[position]) for position in wanted}
     repeated = _repeated_effects(session.calls, catalogue)
     misfires: list[Misfire] = []
     blocked: list[int] = []
@@ -84,13 +85,20 @@ def find_misfires(
         if kind is None:
             continue
         if not call.may_have_run:
-            blocked.append(position)
+            # The same request as one that stands for a step (asked again, or before it could be sent) is no wrong write.
+            if kind != "not_in_gold" or _request_of(call) not in done:
+                blocked.append(position)
         elif effect is None:
             unjudged.append(position)
         else:
             is_proved = call.status == "succeeded" or call.effect_state == "applied"
             misfires.append(Misfire(position, kind, effect, is_proved, call.confirmed_by_human, why))
     return MisfireReport(tuple(misfires), tuple(blocked), tuple(unjudged), task is not None)
+
+
+def _request_of(call: CallRecord) -> tuple[str, str, str]:
+    """What a call asks for, in whatever form it was sent."""
+    return (*call.identity, canonical(call.acting_arguments))
 
 
 def _could_not_run(call: CallRecord, catalogue: Catalogue) -> bool:
@@ -134,16 +142,19 @@ def _repeated_effects(calls: Sequence[CallRecord], catalogue: Catalogue) -> dict
     found: dict[int, int] = {}
     for position, call in enumerate(calls):
         effect = catalogue.effect_of(call)
-        if effect in (None, "read") or not call.may_have_run or call.acting_arguments is None:
+        is_there = call.is_replay and call.effect_state == "applied"
+        if effect in (None, "read") or not (call.may_have_run or is_there) or call.acting_arguments is None:
             continue
         spec = catalogue.find(call)
-        if spec is not None and spec.compensates:
+        if spec is not None and spec.compensates and call.was_sent:
             committed = {key: at for key, at in committed.items() if key[1] not in spec.compensates}
         names = spec.business_key if spec is not None else None
         acting = call.acting_arguments
         business = {name: acting.get(name) for name in names} if names else acting
         key = (*call.identity, call.idempotency_key or canonical(business))
-        if key in committed and effect != "idempotent_write":
+        if is_there:  # the effect of an earlier call, perhaps of another session: this one made none
+            committed.setdefault(key, position)
+        elif key in committed and effect != "idempotent_write":
             if not _is_one_effect(call, calls[committed[key]]):
                 found[position] = committed[key]
         elif call.status == "succeeded" or call.effect_state == "applied":

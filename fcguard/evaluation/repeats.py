@@ -13,7 +13,14 @@ from fcguard.model.failure import FailureClass, class_of
 __all__ = ["Repeat", "RepeatReason", "find_repeats", "is_transient"]
 
 RepeatReason: TypeAlias = Literal[
-    "no_progress", "result_changed", "write_between", "consumed", "polling", "policy_retry", "result_unknown"
+    "no_progress",
+    "result_changed",
+    "write_between",
+    "consumed",
+    "polling",
+    "policy_retry",
+    "not_sent",
+    "result_unknown",
 ]
 """Why an exact repeat counts (`no_progress`) or does not. `result_unknown` counts too: nothing shows progress."""
 
@@ -26,7 +33,7 @@ class Repeat:
 
     Attributes:
         position: position of the repeat.
-        first: position of the latest earlier call that it repeats.
+        first: position of the latest earlier call that it repeats; of a call that was sent, the latest that was sent.
         reasons: every reason that excuses it, or `no_progress` / `result_unknown`.
         is_adjacent: whether nothing lay between the two.
         is_cycle: whether it belongs to a cycle of several tools (A, B, A, B).
@@ -59,25 +66,29 @@ def find_repeats(calls: Sequence[CallRecord], catalogue: Catalogue) -> tuple[Rep
     """Find every exact repeat in a session and say whether it made progress.
 
     A repeat makes no progress if the earlier result was not used before it, the result is the same, and no write
-    succeeded between the two. Polling tools and retries after a transient failure are exempt. A condition that the trace
-    does not record does not excuse.
+    succeeded between the two. Polling tools and retries after a transient failure are exempt, and so is a repeat where one
+    of the two was not sent (a replay, a refusal, a deferral): nothing was done twice. A condition that the trace does not
+    record does not excuse.
 
     Args:
         calls: the calls of one session, in order.
         catalogue: tells effects and polling tools.
     """
     latest: dict[tuple[str, str, str], int] = {}
+    latest_sent: dict[tuple[str, str, str], int] = {}
     found: list[Repeat] = []
     prints = [call.fingerprint for call in calls]
     last_write = -1
     for position, call in enumerate(calls):
         key = prints[position]
         if key is not None:
-            first = latest.get(key)
+            first = latest_sent.get(key, latest.get(key)) if call.was_sent else latest.get(key)
             if first is not None:
                 found.append(_judge(calls, first, position, last_write, prints, catalogue))
             latest[key] = position
-        if call.status == "succeeded" and catalogue.effect_of(call) not in (None, "read"):
+            if call.was_sent:
+                latest_sent[key] = position
+        if call.was_sent and call.status == "succeeded" and catalogue.effect_of(call) not in (None, "read"):
             last_write = position
     return tuple(found)
 
@@ -97,6 +108,8 @@ def _judge(
     spec = catalogue.find(call)
     used_by = earlier.consumed_by
     excuses: list[RepeatReason] = []
+    if not (earlier.was_sent and call.was_sent):
+        excuses.append("not_sent")
     if spec is not None and spec.polling:
         excuses.append("polling")
     if is_transient(earlier):

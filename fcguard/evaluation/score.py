@@ -147,11 +147,13 @@ def _efficiency(calls: Sequence[CallRecord], task: GoldTask | None, profile: Pro
 
 
 def logical_calls(calls: Sequence[CallRecord]) -> int:
-    """Count the calls of a session without those that only retry a transient failure of the call before them."""
-    made = 0
-    for position, call in enumerate(calls):
-        earlier = calls[position - 1] if position else None
+    """Count the calls that were sent, without those that only retry a transient failure of the one before them."""
+    made, earlier = 0, None
+    for call in calls:
+        if not call.was_sent:
+            continue
         is_retry = earlier is not None and is_transient(earlier) and call.fingerprint is not None
         if not (is_retry and earlier is not None and earlier.fingerprint == call.fingerprint):
             made += 1
+        earlier = call
     return made

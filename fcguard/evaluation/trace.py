@@ -67,6 +67,8 @@ class CallRecord:
         validation: faults recorded by the system that ran the call; None if it recorded none.
         attempts: the dispatches of this one call, retries included, in order; empty if not recorded.
         status: how the call ended.
+        sent: whether anything was dispatched. False for a replay (answered from the ledger), a refusal and an answer about an
+            effect that is still open; None if not recorded, which counts as sent unless the call was refused.
         error_type: a word of the failure taxonomy or the trace's own.
         effect: what this call does to the world; None if not recorded.
         effect_state: what is known of its effect; None if not recorded.
@@ -93,6 +95,7 @@ class CallRecord:
     validation: tuple[Problem, ...] | None = None
     attempts: tuple[Attempt, ...] = ()
     status: CallStatus = "unknown"
+    sent: bool | None = None
     error_type: str | None = None
     effect: Effect | None = None
     effect_state: EffectState | None = None
@@ -133,9 +136,24 @@ class CallRecord:
         return None
 
     @property
+    def was_sent(self) -> bool:
+        """Whether anything was dispatched: not refused, and not known to have been answered without that."""
+        return self.status != "refused" and self.sent is not False
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether the call was answered with the stored result of an earlier one, and nothing was dispatched."""
+        return self.sent is False and self.status == "succeeded"
+
+    @property
     def may_have_run(self) -> bool:
-        """Whether the call may have had an effect: not refused, and not proved to have had none."""
-        return self.status != "refused" and self.effect_state not in ("not_applied", "none")
+        """Whether the call itself may have had an effect: it was sent, and is not proved to have had none."""
+        return self.was_sent and self.effect_state not in ("not_applied", "none")
+
+    @property
+    def dispatches(self) -> int:
+        """How often the tool was started for this call: as recorded, one if that is not recorded, none if nothing was sent."""
+        return max(1, len(self.attempts)) if self.was_sent else 0
 
     @property
     def retries(self) -> int:

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from fcguard.evaluation.canonical import digest, parse_arguments
 from fcguard.evaluation.trace import Attempt, CallStatus, Outcome
-from fcguard.model.failure import Effect, EffectState
+from fcguard.model.failure import Effect, EffectState, ErrorType, FailureClass, Problem, class_of
 
 __all__ = [
+    "REPLAYS",
     "STATUS_WORDS",
     "arguments_of",
     "attempts_of",
@@ -22,16 +23,21 @@ __all__ = [
     "result_hash_of",
     "status_of",
     "task_and_trial",
+    "validation_of",
     "words_of",
 ]
 
 STATUS_WORDS: Final[dict[str, CallStatus]] = {
     **dict.fromkeys(("success", "succeeded", "successful", "ok", "completed", "done", "passed", "true"), "succeeded"),
+    **dict.fromkeys(("deduplicated", "replayed"), "succeeded"),
     **dict.fromkeys(("failure", "failed", "error", "timeout", "exception", "false"), "failed"),
-    **dict.fromkeys(("refused", "rejected", "denied", "blocked", "deferred", "deduplicated"), "refused"),
+    **dict.fromkeys(("refused", "rejected", "denied", "blocked", "deferred"), "refused"),
     **dict.fromkeys(("uncertain", "parked", "confirming", "started", "cancelled"), "uncertain"),
 }
 """Words for how a call ended, in lower case -> ours. Any other word is `unknown`."""
+
+REPLAYS: Final = frozenset({"deduplicated", "replayed"})
+"""Words for a success that was answered from what the ledger held: nothing was sent."""
 
 _OUTCOMES: Final[dict[str, Outcome]] = {
     **dict.fromkeys(("passed", "pass", "success", "true", "1", "1.0"), "passed"),
@@ -90,6 +96,22 @@ def effect_of(word: Any) -> Effect | None:
 def effect_state_of(word: Any) -> EffectState | None:
     """Read what is known of an effect; None for anything else."""
     return _EFFECT_STATES.get(str(word))
+
+
+def validation_of(error_type: Any, layer: Any, message: str = "") -> Problem | None:
+    """Answer what a guard found wrong with the arguments of a call that it refused; None if it was something else.
+
+    Args:
+        error_type: the call's error type.
+        layer: the layer that refused it.
+        message: what the guard said.
+    """
+    if not isinstance(error_type, str) or class_of(error_type, FailureClass.TOOL) is not FailureClass.PARAMETER:
+        return None
+    is_broad = error_type == ErrorType.PARAM_TOO_BROAD
+    if layer not in ("normalize", "schema") and not is_broad:
+        return None
+    return Problem("", "too_broad" if is_broad else error_type.lower(), message)
 
 
 def number_of(value: Any) -> float | None:

@@ -8,13 +8,15 @@ but `tool` is optional)::
      "raw_arguments": "{...}", "executed_arguments": {}, "defaults": ["limit"], "state": "SUCCEEDED", "error_type": null, "effect": "applied",
      "validation": [{"path": "", "rule": "", "message": ""}],
      "attempts": [{"status": "failed", "error_type": "TIMEOUT", "seconds": 2.0}, {"status": "succeeded"}],
+     "outcome_basis": "returned",
      "result_digest": "...", "idempotency_key": "...", "approved": true, "purpose": "primary",
      "tokens": 12, "cost": 0.1, "duration_ms": 20.5, "evidence": [{"type": "log", "ref": "logs/..."}],
      "outcome": "passed", "reason_told": true}
 
 `tool_effect` is what the tool does, `effect` what is known of this call's effect. `raw_arguments` is what the model sent,
 `executed_arguments` what it was folded to, without what the host filled, and `defaults` the places (dotted) that a default
-filled; both may be left out where nothing was changed. Calls whose `purpose` is `confirm` or
+filled; both may be left out where nothing was changed. An empty list of `attempts`, or the `outcome_basis` `replayed`, says
+that nothing was sent; a record without `attempts` does not say. Calls whose `purpose` is `confirm` or
 `fallback` belong to another call's recovery and are left out.
 """
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fcguard.evaluation.canonical import digest
-from fcguard.evaluation.importers.fields import task_and_trial
-from fcguard.model.failure import ErrorType, FailureClass, class_of
+from fcguard.evaluation.importers.fields import task_and_trial, validation_of
+from fcguard.model.failure import ErrorType
 
 __all__ = ["LedgerEvent", "records_of"]
 
@@ -113,7 +113,7 @@ def _record(request_id: str, task_id: str, story: _Story) -> dict[str, Any]:
         "idempotency_key": columns.get("idempotency_key"),
         "attempts": _attempts(story),
     }
-    for name in ("error_type", "effect", "duration_ms", "next_action", "message"):
+    for name in ("error_type", "effect", "outcome_basis", "duration_ms", "next_action", "message"):
         if result.get(name) is not None:
             record[name] = result[name]
     record.update(_arguments(payload, result))
@@ -145,13 +145,8 @@ def _arguments(payload: Mapping[str, Any], result: Mapping[str, Any]) -> dict[st
 
 def _validation(payload: Mapping[str, Any], result: Mapping[str, Any]) -> list[dict[str, str]] | None:
     """Answer what the guard found wrong with the arguments; None if it did not come to say."""
-    error_type = result.get("error_type")
-    if not isinstance(error_type, str) or class_of(error_type, FailureClass.TOOL) is not FailureClass.PARAMETER:
-        return None
-    if payload.get("layer") not in ("normalize", "schema") and error_type != ErrorType.PARAM_TOO_BROAD:
-        return None
-    rule = "too_broad" if error_type == ErrorType.PARAM_TOO_BROAD else error_type.lower()
-    return [{"path": "", "rule": rule, "message": str(result.get("message") or "")}]
+    found = validation_of(result.get("error_type"), payload.get("layer"), str(result.get("message") or ""))
+    return None if found is None else [{"path": found.path, "rule": found.rule, "message": found.message}]
 
 
 def _attempts(story: _Story) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from fcguard.evaluation.canonical import digest, parse_arguments
-from fcguard.evaluation.importers.fields import first_of, status_of
+from fcguard.evaluation.importers.fields import REPLAYS, first_of, status_of
 from fcguard.evaluation.trace import CallRecord, CallStatus, UnreadLog
 from fcguard.model.failure import EffectState
 
@@ -148,9 +148,15 @@ class MessageReader:
             return
         text = _text(content)
         status, error_type, state = self.read_result(message, text)
+        is_replay = status == "succeeded" and _is_replay(text)
         for position in positions if self.results_by == "last_id" else positions[-1:]:
             self.calls[position] = replace(
-                self.calls[position], status=status, error_type=error_type, effect_state=state, result_hash=digest(text)
+                self.calls[position],
+                status=status,
+                sent=False if status == "refused" or is_replay else None,
+                error_type=error_type,
+                effect_state=state,
+                result_hash=digest(text),
             )
         for word in _words(text) - self._seen:
             self._from_result.setdefault(word, []).append(positions[-1])
@@ -193,6 +199,17 @@ def read_messages(
     for message in messages:
         reader.add(message)
     return reader
+
+
+def _is_replay(text: str) -> bool:
+    """Whether a result is a guard's envelope that was answered with the stored result of an earlier call."""
+    if not (text.startswith("{") and '"outcome_basis"' in text):
+        return False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.get("outcome_basis") in REPLAYS
 
 
 def _words(text: str) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fcguard.evaluation.importers.fields import (
+    REPLAYS,
     arguments_of,
     attempts_of,
     effect_of,
@@ -33,6 +34,7 @@ def call_from_record(record: Mapping[str, Any], position: int) -> CallRecord:
         position: its position in the session, from 0.
     """
     status = _status(record)
+    sent = _sent(record, status)
     step = record.get("step")
     confirmed = first_of(record, "confirmed_by_human", "approved")
     consumed = record.get("consumed")
@@ -53,6 +55,7 @@ def call_from_record(record: Mapping[str, Any], position: int) -> CallRecord:
         validation=_problems(record.get("validation")),
         attempts=_attempts(record, status),
         status=status,
+        sent=sent,
         error_type=None if error_type is None else str(error_type),
         effect=effect_of(record.get("effect")) or effect_of(record.get("tool_effect")),
         effect_state=effect_state_of(first_of(record, "effect_state", "effect")),
@@ -105,6 +108,15 @@ def _status(record: Mapping[str, Any]) -> CallStatus:
     if isinstance(flag, bool):
         return "failed" if flag else "succeeded"
     return "failed" if record.get("error") else "unknown"
+
+
+def _sent(record: Mapping[str, Any], status: CallStatus) -> bool | None:
+    """Answer whether anything was dispatched; None if the record does not say."""
+    said = [record.get(name) for name in ("outcome_basis", "status", "state")]
+    if status == "refused" or any(isinstance(word, str) and word.strip().lower() in REPLAYS for word in said):
+        return False
+    rows = record.get("attempts")
+    return bool(rows) if isinstance(rows, list) else None
 
 
 def _attempts(record: Mapping[str, Any], status: CallStatus) -> tuple[Attempt, ...]:

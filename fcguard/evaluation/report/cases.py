@@ -115,7 +115,7 @@ def _call(call: CallRecord, position: int, measured: Measured, arguments: bool) 
         "tool": f"{call.server}/{call.tool}" if call.server else call.tool,
         "status": call.status,
         "error_type": call.error_type or "",
-        "attempts": len(call.attempts) or 1,
+        "attempts": call.dispatches,
         "arguments": _shown(shown, arguments),
         "check": check.state,
         "problems": [_problem(problem, arguments) for problem in check.problems],
@@ -137,6 +137,8 @@ def _notes(position: int, measured: Measured) -> list[str]:
         for misfire in measured.misfires.misfires
         if misfire.position == position
     ]
+    if measured.session.calls[position].is_replay:
+        notes.append("answered with the stored result of an earlier call; nothing was sent")
     if position in measured.misfires.blocked:
         notes.append("wrong write, stopped")
     if position in measured.misfires.unjudged:
