@@ -15,20 +15,21 @@ from fcguard.evaluation.baseline import load_baseline, make_baseline, save_basel
 from fcguard.evaluation.catalogue import Catalogue
 from fcguard.evaluation.gate import GateLimits
 from fcguard.evaluation.gold import load_gold
-from fcguard.evaluation.importers.read import read_trace
 from fcguard.evaluation.metrics import Measures
 from fcguard.evaluation.report.assess import Assessment, assess
 from fcguard.evaluation.report.document import ReportOptions
 from fcguard.evaluation.report.terminal import print_report
 from fcguard.evaluation.report.write import RENDERINGS
 from fcguard.evaluation.trace import RunIdentity
+from fcguard.testing.ledger_trace import open_trace
 from fcguard.testing.progress import show_progress
 from fcguard.testing.suites import suite_named
 
 __all__ = ["add_to", "write_reports"]
 
 Traces = Annotated[
-    list[Path], typer.Argument(metavar="TRACE...", help="Traces: JSON, JSON Lines, or the SQLite file of a ledger.")
+    list[str],
+    typer.Argument(metavar="TRACE...", help="Traces: JSON, JSON Lines, a ledger's SQLite file, or a ledger's URL."),
 ]
 GoldFile = Annotated[Path | None, typer.Option("--gold", metavar="FILE", help="What a good run does: YAML or JSON.")]
 ToolsFile = Annotated[
@@ -193,7 +194,7 @@ def _measures(gold: Path | None, tools: Path | None, suite: str | None, profile:
 
 
 def _assess(
-    traces: list[Path],
+    traces: list[str],
     measures: Measures,
     *,
     baseline: Path | None,
@@ -202,7 +203,7 @@ def _assess(
     limits: GateLimits = _DEFAULT,
     options: ReportOptions | None = None,
 ) -> Assessment:
-    runs = [read_trace(path, format) for path in traces]
+    runs = [open_trace(trace, format, said="TRACE") for trace in traces]
     trusted = None if baseline is None else load_baseline(baseline)
     with show_progress("sessions", None, style="bar" if sys.stderr.isatty() else "none") as advance:
         return assess(

@@ -100,15 +100,21 @@ def _assessed(root: Path, traces: tuple[Any, ...], options: dict[str, Any]) -> A
     from fcguard.errors import UsageError
     from fcguard.evaluation.baseline import load_baseline
     from fcguard.evaluation.gate import GateLimits
-    from fcguard.evaluation.importers.read import read_trace
     from fcguard.evaluation.report.assess import assess
     from fcguard.evaluation.trace import RunIdentity
+    from fcguard.store_urls import is_url
+    from fcguard.testing.ledger_trace import open_trace
     from fcguard.testing.suites import SuiteRun
 
     if not traces:
         raise UsageError("name at least one trace")
     importer = options.pop("format", None)
-    runs = [one.run() if isinstance(one, SuiteRun) else read_trace(root / one, importer) for one in traces]
+    runs = [
+        one.run()
+        if isinstance(one, SuiteRun)
+        else open_trace(one if is_url(str(one)) else root / one, importer, said="fcguard_gate: a trace")
+        for one in traces
+    ]
     baseline = options.pop("baseline", None)
     identity = RunIdentity(options.pop("version", ""), options.pop("model", ""))
     measures = _measures(root, traces, options)

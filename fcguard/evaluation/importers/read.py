@@ -13,6 +13,7 @@ from fcguard.evaluation.importers import ledger, openai_messages, otlp_genai, ta
 from fcguard.evaluation.importers.options import ImportOptions
 from fcguard.evaluation.importers.stream import iter_values
 from fcguard.evaluation.trace import Run, Session, UnreadLog
+from fcguard.store_urls import is_url
 
 __all__ = ["FORMATS", "Importer", "detect_format", "read_records", "read_trace"]
 
@@ -73,8 +74,13 @@ def read_trace(path: str | Path, format: str | None = None, *, options: ImportOp
         The run.
 
     Raises:
-        UsageError: the file cannot be opened, the name is unknown, or no format fits; the message lists the formats.
+        UsageError: the file cannot be opened, the name is unknown, or no format fits (the message lists the formats); or it is
+            the URL of a ledger, which `fcguard.testing.ledger_trace.open_trace` opens.
     """
+    if isinstance(path, str) and is_url(path):
+        raise UsageError(
+            "the trace is the URL of a ledger; open it with fcguard.testing.ledger_trace.open_trace(url), or name its SQLite file"
+        )
     path = Path(path)
     name = format or detect_format(value for _, value in islice(iter_values(path, UnreadLog()), 5))
     if name is None:
