@@ -14,7 +14,17 @@ from fcguard.errors import MissingExtraError
 from fcguard.evaluation.aggregate import Partial, TaskKey
 from fcguard.evaluation.intervals import DEFAULT_SEED
 
-__all__ = ["ALL", "Comparison", "Decision", "compare", "holm", "permutation_p", "task_rates"]
+__all__ = [
+    "ALL",
+    "Comparison",
+    "Decision",
+    "compare",
+    "count_changes",
+    "holm",
+    "p_text",
+    "permutation_p",
+    "task_rates",
+]
 
 Decision: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
@@ -34,8 +44,9 @@ class Comparison:
         tasks: how many tasks were paired.
         before, after: mean pass rate of the baseline and of the run over those tasks.
         margin: by how much the run may be worse.
-        p_worse: p-value (Holm-adjusted) against "it is not worse than the margin allows".
-        p_holds: p-value (Holm-adjusted) against "it is worse than the margin allows".
+        p_worse: p-value (Holm-adjusted) against "it is not worse than the margin allows"; small if it is worse.
+        p_holds: p-value (Holm-adjusted) against "it is worse than the margin allows"; small if it is not, so also where
+            nothing differs.
         decision: `pass`: shown to hold the margin. `fail`: shown to break it. `inconclusive`: neither.
         more_prompts: about how many more tasks would decide; None if no number would, or it is decided.
     """
@@ -102,6 +113,21 @@ def compare(
         worse, holds = holm([row[2] for row in parts]), holm([row[3] for row in parts])
         adjusted += [(row[0], row[1], worse[i], holds[i]) for i, row in enumerate(parts)]
     return tuple(_decide(*row, margin=margin, alpha=alpha) for row in adjusted)
+
+
+def count_changes(
+    before: Mapping[TaskKey, tuple[int, int]], after: Mapping[TaskKey, tuple[int, int]]
+) -> tuple[int, int]:
+    """Answer how many paired tasks have a better and a worse pass rate than before."""
+    pairs = [(before[key], after[key]) for key in before if key in after and before[key][1] and after[key][1]]
+    better = sum(c1 * n0 > c0 * n1 for (c0, n0), (c1, n1) in pairs)
+    worse = sum(c1 * n0 < c0 * n1 for (c0, n0), (c1, n1) in pairs)
+    return better, worse
+
+
+def p_text(p: float) -> str:
+    """Write a p-value; one that is small is never written as 0."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _decide(

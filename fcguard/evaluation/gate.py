@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from fcguard.evaluation.aggregate import Partial
 from fcguard.evaluation.baseline import Baseline, new_tools
-from fcguard.evaluation.compare import ALL, Comparison, Decision, compare, task_rates
+from fcguard.evaluation.compare import ALL, Comparison, Decision, compare, count_changes, p_text, task_rates
 from fcguard.evaluation.indicators import INDICATORS, Indicator, indicator_value
 from fcguard.evaluation.intervals import upper_bound
 from fcguard.evaluation.trials import stability
@@ -216,12 +216,13 @@ def _pass_rate(case: _Case, indicator: Indicator, value: Value) -> GateCheck:
         decision: Decision = "pass" if value.number >= lowest else "fail"
         return GateCheck(indicator, decision, value, f"at least {lowest * 100:.1f}%")
     overall, slices = case.comparisons[0], case.comparisons[1:]
-    decision, reason = _joined(overall, slices)
+    changes = count_changes(case.baseline.pass_counts(), task_rates(case.partial))
+    decision, reason = _joined(overall, slices, changes)
     limit = f"baseline {overall.before * 100:.1f}% - {case.limits.margin * 100:.0f} points"
     return GateCheck(indicator, decision, value, limit, reason)
 
 
-def _joined(overall: Comparison, slices: Sequence[Comparison]) -> tuple[Decision, str]:
+def _joined(overall: Comparison, slices: Sequence[Comparison], changes: tuple[int, int]) -> tuple[Decision, str]:
     """Decide by the whole run; a slice that is shown to be worse fails it too."""
     worse = [row.slice for row in (overall, *slices) if row.decision == "fail"]
     if worse:
@@ -233,8 +234,18 @@ def _joined(overall: Comparison, slices: Sequence[Comparison]) -> tuple[Decision
             if overall.more_prompts
             else "no number of prompts is in sight"
         )
-        return ("inconclusive", f"{overall.tasks} tasks do not decide (p = {overall.p_holds:.3f}); {more}")
-    return "pass", f"{overall.tasks} tasks paired, p = {overall.p_holds:.3f}"
+        return "inconclusive", f"{overall.tasks} tasks do not decide: {_changed(overall, *changes)}; {more}"
+    return "pass", f"{overall.tasks} tasks paired: {_changed(overall, *changes)}"
+
+
+def _changed(overall: Comparison, better: int, worse: int) -> str:
+    """Say what differs, and what a p-value is about only where something is worse: else it decides nothing."""
+    if not worse:
+        return f"{better} better, none worse" if better else "no difference"
+    p = p_text(overall.p_holds)
+    shown = f"p {p}" if p.startswith("<") else f"p = {p}"
+    points = f"{round(overall.margin * 100, 3):g}"
+    return f"{better} better, {worse} worse; {shown} for a fall of more than {points} point{'s' * (points != '1')}"
 
 
 def _stability(case: _Case, indicator: Indicator, value: Value) -> GateCheck:

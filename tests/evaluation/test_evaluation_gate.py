@@ -25,7 +25,9 @@ from fcguard.evaluation.gate import EXIT_CODES, GateLimits, Verdict, judge
 from fcguard.evaluation.gold import parse_gold
 from fcguard.evaluation.indicators import INDICATORS, indicator_value
 from fcguard.evaluation.metrics import COUNTS, Measures
-from fcguard.evaluation.trace import CallRecord, RunIdentity, Session
+from fcguard.evaluation.report.assess import assess
+from fcguard.evaluation.report.html import render_html
+from fcguard.evaluation.trace import CallRecord, Run, RunIdentity, Session
 from tests.evaluation.evaluation_builders import call, catalogue_of, session, step
 
 TOOLS = catalogue_of(a="read", b="read", new="read", drop="destructive")
@@ -66,6 +68,34 @@ def test_a_good_run_passes_and_its_own_baseline_too() -> None:
     assert again.outcome == "pass", again.text()
     assert set(decisions(again).values()) == {"pass"}
     assert again.comparisons[0].tasks == 12
+
+
+def said(verdict: Verdict) -> str:
+    return next(check.reason for check in verdict.checks if check.indicator.name == "pass_rate")
+
+
+def test_a_comparison_says_what_differs_and_what_its_p_is_about() -> None:
+    base = baseline_of(measured())
+    assert said(judge(measured(), baseline=base)) == "12 tasks paired: no difference"
+    once = evaluate([replace(s, outcome="failed" if s.trial == 0 else "passed") for s in run()], MEASURES)
+    assert said(judge(measured(), baseline=baseline_of(once))) == "12 tasks paired: 12 better, none worse"
+    one_worse = evaluate(
+        [replace(s, outcome="failed" if s.task_id == "0" and s.trial == 0 else "passed") for s in run()], MEASURES
+    )
+    lenient = GateLimits(margin=0.2, variation=1.0)
+    assert said(judge(one_worse, baseline=base, limits=lenient)) == (
+        "12 tasks paired: 0 better, 1 worse; p < 0.001 for a fall of more than 20 points"
+    )
+    strict = said(judge(one_worse, baseline=base, limits=GateLimits(margin=0.01)))
+    assert strict.startswith("12 tasks do not decide: 0 better, 1 worse; p = ")
+    assert " for a fall of more than 1 point; " in strict
+
+
+def test_the_page_shows_no_p_of_zero() -> None:
+    found = assess([Run(run())], MEASURES, identity=IDENTITY, baseline=baseline_of(measured()))
+    page = render_html(found.document, charts=False)
+    assert "&lt; 0.001" in page and "0.000" not in page
+    assert "how likely such an outcome is if the pass rate has fallen by more than 5 points" in page
 
 
 def test_one_misfire_fails_whatever_the_pass_rate() -> None:

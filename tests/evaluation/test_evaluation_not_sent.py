@@ -17,7 +17,9 @@ from fcguard.evaluation.gold import parse_gold
 from fcguard.evaluation.importers.read import read_records, read_trace
 from fcguard.evaluation.metrics import Measured, Measures, measure_session
 from fcguard.evaluation.repeats import find_repeats
+from fcguard.evaluation.report.assess import assess
 from fcguard.evaluation.report.cases import case_document
+from fcguard.evaluation.report.html import render_html
 from fcguard.evaluation.score import logical_calls
 from fcguard.telemetry import setup
 from fcguard.telemetry.otel import SpanDetail
@@ -192,6 +194,9 @@ def test_attempts_are_shown_as_they_were_made(tmp_path: Path, run: Run) -> None:
     made = {name: [one.attempts for one in answers] for name, answers in envelopes.items()}
     assert made["replayed"] == [1, 0, 0] and made["pending"] == [1, 0, 0] and made["refused"] == [0, 0, 1]
     assert made["approved"] == [0, 1]
+    found = assess([read_trace(tmp_path / "ledger.db")], measures)
+    page = render_html(found.document, charts=False)
+    assert "succeeded, 0 attempts</small>" in page and ", 1 attempts" not in page
     for path in ("ledger.db", "spans.jsonl"):
         for name, one in measured(tmp_path / path, measures).items():
             rows = case_document(one, 0, arguments=True)["rows"]

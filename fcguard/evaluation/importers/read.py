@@ -13,7 +13,6 @@ from fcguard.evaluation.importers import ledger, openai_messages, otlp_genai, ta
 from fcguard.evaluation.importers.options import ImportOptions
 from fcguard.evaluation.importers.stream import iter_values
 from fcguard.evaluation.trace import Run, Session, UnreadLog
-from fcguard.store_urls import is_url
 
 __all__ = ["FORMATS", "Importer", "detect_format", "read_records", "read_trace"]
 
@@ -77,7 +76,7 @@ def read_trace(path: str | Path, format: str | None = None, *, options: ImportOp
         UsageError: the file cannot be opened, the name is unknown, or no format fits (the message lists the formats); or it is
             the URL of a ledger, which `fcguard.testing.ledger_trace.open_trace` opens.
     """
-    if isinstance(path, str) and is_url(path):
+    if isinstance(path, str) and "://" in path:
         raise UsageError(
             "the trace is the URL of a ledger; open it with fcguard.testing.ledger_trace.open_trace(url), or name its SQLite file"
         )

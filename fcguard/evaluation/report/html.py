@@ -8,6 +8,7 @@ from importlib import resources
 from typing import Any, Final
 
 from fcguard.errors import MissingExtraError
+from fcguard.evaluation.compare import p_text
 from fcguard.evaluation.report.charts import build_charts, plotting_library
 
 __all__ = ["render_html"]
@@ -47,6 +48,7 @@ def render_html(document: dict[str, Any], *, charts: bool = True) -> str:
     environment.filters["percent"] = lambda number: f"{number * 100:.1f}%"
     environment.filters["words"] = lambda text: str(text).replace("_", " ")
     environment.filters["value"] = _value
+    environment.filters["p_value"] = p_text
     environment.tests["link"] = lambda text: bool(_LINK.match(str(text)))
     built = build_charts(document) if charts else []
     figures = {chart["id"]: chart["figure"] for chart in built}
