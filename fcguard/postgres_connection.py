@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from time import monotonic
 from typing import Any, Final
@@ -14,7 +15,7 @@ try:
 except ImportError as error:  # pragma: no cover - the tests install it
     raise MissingExtraError("psycopg", "postgres") from error
 
-__all__ = ["SERVER_URL", "BoundedConnection", "advice_for", "connect", "is_server_url"]
+__all__ = ["SERVER_URL", "BoundedConnection", "advice_for", "connect", "is_server_url", "one_line"]
 
 SERVER_URL: Final = "postgresql://user@host/database (in a password, write / ? # @ as %2F %3F %23 %40)"
 """What messages tell to write; never what was written, which may hold a password."""
@@ -36,6 +37,24 @@ _ADVICE: Final[tuple[tuple[type[Exception], str], ...]] = (
     (psycopg.errors.LockNotAvailable, "another transaction holds it; look for a stuck one"),
     (psycopg.OperationalError, "the server cannot be reached or went away; check that it runs, then call again"),
 )
+
+_REFUSED: Final[tuple[tuple[str, str], ...]] = (
+    (r'role ".*" does not exist', "there is no such role on the server; create it or check the URL"),
+    (r'database ".*" does not exist', "there is no such database on the server; create it or check the URL"),
+    ("authentication failed", "the server does not accept the role's password; check the URL"),
+    ("no password supplied", "the server asks for a password; put it into the URL, or into a password file"),
+    ("is not permitted to log in", "the role may not log in; check the URL, or ALTER ROLE ... LOGIN"),
+    ("no pg_hba.conf entry", "the server lets nobody in from here as this role; check the URL, or its pg_hba.conf"),
+    ("permission denied for database", "the role may not connect to the database; GRANT CONNECT to it"),
+    (
+        "too many (clients|connections)|connection slots",
+        "the server has no connection left; close some or raise max_connections",
+    ),
+    ("starting up|shutting down|in recovery mode", "the server is not ready; call again in a moment"),
+    ("could not translate host name|resolve host|Name or service not known", "the host is not known; check the URL"),
+    ("(?s)connection failed.*FATAL:", "the server refused the connection"),
+)
+"""What a server, or the way to it, says of a connection that it does not open: libpq passes on its words, and no code."""
 
 
 class BoundedConnection(psycopg.Connection[Any]):
@@ -111,4 +130,13 @@ def is_server_url(url: str) -> bool:
 
 def advice_for(error: psycopg.Error) -> str | None:
     """Answer what somebody can do about an error of the server or of the way to it; None: it is none of those known here."""
+    if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
+        for words, advice in _REFUSED:
+            if re.search(words, str(error)):
+                return advice
     return next((advice for kind, advice in _ADVICE if isinstance(error, kind)), None)
+
+
+def one_line(error: BaseException) -> str:
+    """Answer the words of an error, which libpq and the server spread over lines with tabs, in one line."""
+    return " ".join(str(error).split())

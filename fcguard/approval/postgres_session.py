@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, Final, TypeAlias, TypeVar
 
 from fcguard.errors import MissingExtraError, StoreClosed, StoreError, StoreUnavailable
-from fcguard.postgres_connection import advice_for, connect
+from fcguard.postgres_connection import advice_for, connect, one_line
 from fcguard.postgres_tables import migrate_approvals
 
 try:
@@ -145,7 +145,7 @@ class PostgresSession:
         self._lock, self._pid = Lock(), os.getpid()
 
     def _translated(self, error: psycopg.Error | UnicodeEncodeError) -> StoreError:
-        text = str(error).strip().replace("\n", " ")
+        text = one_line(error)
         advice = advice_for(error) if isinstance(error, psycopg.Error) else None
         if advice is None:
             return StoreError(f"{self._name} failed: {type(error).__name__}: {text}")

@@ -43,7 +43,9 @@ class Which(StrEnum):
 ApprovalsUrl = Annotated[
     str | None,
     typer.Option(
-        "--store", metavar="URL", help="Where the approvals are: sqlite:///path or postgresql://user@host/db."
+        "--store",
+        metavar="URL",
+        help="Where the approvals are: sqlite:///path, postgresql://user@host/db, or the path of a SQLite file.",
     ),
 ]
 ApprovalsFile = Annotated[
@@ -219,9 +221,12 @@ def _reading(url: str | None, file: str | None) -> Iterator[Approvals]:
 
 
 def _open(url: str | None, file: str | None) -> Approvals:
-    if file is None:
-        return open_approvals(url or "", "--store", create=False)
-    return SQLiteApprovals(file, create=False)
+    if url is not None and is_url(url):
+        return open_approvals(url, "--store", create=False)
+    place = file if url is None else url
+    if not place:
+        raise UsageError("--store is empty; say where the approvals are")
+    return SQLiteApprovals(place, create=False)
 
 
 def _find(approvals: ApprovalStore, request_id: str) -> StoredApproval:

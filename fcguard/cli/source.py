@@ -12,16 +12,22 @@ import typer
 from fcguard.errors import ConfigurationError, UsageError
 from fcguard.guard import Guard
 from fcguard.reconcile.takeover import recoverable
+from fcguard.store_urls import is_url
 from fcguard.stores.opening import default_ledger, open_url
 from fcguard.stores.recoverable import RecoverableStore
 from fcguard.stores.sql_store import SqlStore
+from fcguard.stores.sqlite import SQLiteStore
 from fcguard.telemetry.observer import SilentObserver
 
 __all__ = ["App", "Json", "JsonLines", "StoreUrl", "load_name", "open_guard", "open_store", "store_of"]
 
 StoreUrl = Annotated[
     str | None,
-    typer.Option("--store", metavar="URL", help="The ledger: sqlite:///path or postgresql://user@host/db."),
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="The ledger: sqlite:///path, postgresql://user@host/db, or the path of a SQLite file.",
+    ),
 ]
 App = Annotated[
     str | None,
@@ -32,13 +38,15 @@ JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON Lines, an ob
 
 
 def open_store(url: str | None) -> SqlStore:
-    """Open an existing ledger by its URL; None: the default one. Nothing is created.
+    """Open an existing ledger by its URL, or by the path of a SQLite file; None: the default one. Nothing is created.
 
     Raises:
         ConfigurationError: the URL, or what `FCGUARD_LEDGER` holds, names no ledger.
         MissingExtraError: PostgreSQL support is not installed.
     """
-    return default_ledger(create=False) if url is None else open_url(url, "--store", create=False)
+    if url is None:
+        return default_ledger(create=False)
+    return open_url(url, "--store", create=False) if is_url(url) else SQLiteStore(url, create=False)
 
 
 def open_guard(url: str | None, app: str | None) -> Guard:

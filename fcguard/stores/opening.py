@@ -23,7 +23,8 @@ def open_url(url: str, said: str, *, create: bool = True) -> SqlStore:
     Args:
         url: `sqlite:///relative/path`, `sqlite:////absolute/path` or `postgresql://user@host/database`.
         said: where the URL was given, for messages; these never hold the URL itself, which may hold a password.
-        create: whether a missing SQLite file is made at first use. PostgreSQL's tables are made if the role may.
+        create: whether a missing SQLite file or PostgreSQL's missing tables are made at first use, if the role may; else that is an
+            error then.
 
     Raises:
         ConfigurationError: the URL is of no known kind, or cannot be read.
@@ -39,7 +40,7 @@ def open_url(url: str, said: str, *, create: bool = True) -> SqlStore:
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "psycopg", "postgres") from None
     try:
-        return PostgresStore(url)
+        return PostgresStore(url, create=create)
     except ConfigurationError as error:
         raise ConfigurationError(f"{said}: {error}") from None
 
@@ -48,7 +49,7 @@ def default_ledger(*, create: bool = True) -> SqlStore:
     """Make the store that `FCGUARD_LEDGER` names, by its URL or by the path of a SQLite file; without it, `.fcguard/ledger.db`.
 
     Args:
-        create: whether a missing SQLite file is made at first use.
+        create: whether a missing ledger is made at first use.
 
     Raises:
         ConfigurationError: what the variable holds names no ledger.

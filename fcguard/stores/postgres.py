@@ -35,6 +35,8 @@ class PostgresStore(SqlStore):
             the URL, in the current directory.
         max_queued: how many commands that nobody waits for (`Enter(wait=False)`) may queue before `submit` blocks.
         allow_lost_commits: accept a server with `synchronous_commit` or `fsync` off, which may lose answered records.
+        create: whether missing tables are made, and those of an older fcguard brought up to date, if the role may; else that is
+            `StoreUnavailable`.
 
     Raises:
         ConfigurationError: an option has no meaning.
@@ -51,6 +53,7 @@ class PostgresStore(SqlStore):
         spool: str | os.PathLike[str] | None = None,
         max_queued: int = 10_000,
         allow_lost_commits: bool = False,
+        create: bool = True,
     ) -> None:
         if not is_server_url(url):
             raise ConfigurationError(f"PostgresStore: give {SERVER_URL}")
@@ -70,6 +73,7 @@ class PostgresStore(SqlStore):
             timeout=timeout,
             lease=lease,
             allow_lost_commits=allow_lost_commits,
+            create=create,
         )
 
     def _new_session(self) -> PostgresSession:

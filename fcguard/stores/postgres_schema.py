@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fcguard.errors import MissingExtraError, StoreError, StoreTooNew, StoreUnavailable
-from fcguard.postgres_connection import advice_for
+from fcguard.postgres_connection import advice_for, one_line
 from fcguard.postgres_tables import grant_beside, make_beside
 
 try:
@@ -137,13 +137,14 @@ _RIGHTS: Final = {
 """What the role of an application may do. It cannot change or remove an event, nor prune."""
 
 
-def translate(error: psycopg.Error, name: str) -> StoreError:
-    """Turn an error of PostgreSQL into one of the library's, that says what to do."""
-    text = str(error).strip().replace("\n", " ")
+def translate(error: psycopg.Error, name: str, *, reading: bool = False) -> StoreError:
+    """Turn an error of PostgreSQL, at a record or at reading, into one of the library's, that says what to do."""
+    text = one_line(error)
+    what = "cannot be read" if reading else "did not take the record"
     result: StoreError
     advice = advice_for(error)
     if advice is not None:
-        result = StoreUnavailable(f"the ledger {name!r} did not take the record: {advice} ({text})")
+        result = StoreUnavailable(f"the ledger {name!r} {what}: {advice} ({text})")
     else:
         result = StoreError(f"the ledger {name!r} failed: {type(error).__name__}: {text}")
     result.__cause__ = error
@@ -170,15 +171,32 @@ def check(connection: psycopg.Connection[Any], name: str, *, allow_lost_commits:
         )
 
 
-def migrate(connection: psycopg.Connection[Any], name: str, schema: str) -> None:
+def migrate(connection: psycopg.Connection[Any], name: str, schema: str, *, create: bool = True) -> None:
     """Create the tables or bring them to this version; one process at a time, the others wait.
 
+    Args:
+        connection: with the schema in its search path.
+        name: what messages call the ledger.
+        schema: schema of the tables.
+        create: whether anything is made or changed; else what is missing or older is an error.
+
     Raises:
-        StoreError: `StoreTooNew`, or the role may not create tables.
-        psycopg.Error: the server failed.
+        StoreTooNew: a newer fcguard made the tables.
+        StoreUnavailable: they are missing or older, and not to be made.
+        psycopg.Error: the server failed, or the role may not create tables.
     """
-    if _version(connection, schema) == SCHEMA_VERSION:
+    version = _version(connection, schema)
+    if version == SCHEMA_VERSION:
         return
+    if not create and version == 0:
+        raise StoreUnavailable(
+            f"there is no ledger in {name!r} (no tables in the schema {schema!r}); check the host and the database of the URL"
+        )
+    if not create and version < SCHEMA_VERSION:
+        raise StoreUnavailable(
+            f"the ledger {name!r} has schema {version}, and this fcguard needs {SCHEMA_VERSION}; let the owner of its tables bring it "
+            "up to date: with fcguard.stores.postgres.grant, or by starting the application in that role"
+        )
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"fcguard.migrate.{schema}",))
         version = _version(connection, schema)

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from fcguard.errors import StoreError, StoreUnavailable
 from fcguard.jitter import pause_between
-from fcguard.postgres_connection import connect
+from fcguard.postgres_connection import connect, one_line
 from fcguard.stores import postgres_owners, postgres_retention, postgres_rows
 from fcguard.stores.base import Answer, CallQuery, Command, Gap, Head, StoredCall, StoredEvent
 from fcguard.stores.batch import Batch
@@ -55,6 +55,7 @@ class Options:
     timeout: float
     lease: float
     allow_lost_commits: bool
+    create: bool
 
 
 class PostgresSession(Session[Connection]):
@@ -77,7 +78,7 @@ class PostgresSession(Session[Connection]):
         Raises:
             StoreError: the ledger cannot be read.
         """
-        with self._translated():
+        with self._translated(reading=True):
             if not self._is_registered and self._connection is None:
                 # The tables must be there, and the writer is the one to make them if they are not.
                 self.on_writer(self._writable)
@@ -194,7 +195,7 @@ class PostgresSession(Session[Connection]):
                 return write(connection, now)
             except psycopg.errors.InsufficientPrivilege as error:
                 raise StoreUnavailable(
-                    f"nothing was removed from the ledger {self._name!r}: prune it as the role that owns its tables ({error})"
+                    f"nothing was removed from the ledger {self._name!r}: prune it as the role that owns its tables ({one_line(error)})"
                 ) from error
 
         return self.transact(run)
@@ -304,7 +305,7 @@ class PostgresSession(Session[Connection]):
             try:
                 check(connection, self._name, allow_lost_commits=self._options.allow_lost_commits)
                 self._configure(connection)
-                migrate(connection, self._name, self._options.schema)
+                migrate(connection, self._name, self._options.schema, create=self._options.create)
             except BaseException:
                 connection.close()
                 raise
@@ -333,11 +334,11 @@ class PostgresSession(Session[Connection]):
             connection.execute("SELECT set_config(%s, %s, false)", (setting, milliseconds))
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, *, reading: bool = False) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:
-            raise translate(error, self._name) from error
+            raise translate(error, self._name, reading=reading) from error
         except _Again as error:
             raise StoreUnavailable(f"the ledger {self._name!r} did not take the record: {error}; call again") from error
         except Exception as error:

@@ -22,7 +22,8 @@ _ROOT = Path(__file__).resolve().parents[2]
     [
         ("mysql://x", 2),
         ("sqlite:///", 2),
-        ("ledger.db", 2),
+        ("nowhere.db", 3),
+        ("", 2),
         ("sqlite:///nowhere/ledger.db", 3),
         ("postgresql://127.0.0.1:1/x", 3),
     ],
