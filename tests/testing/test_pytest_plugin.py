@@ -12,6 +12,9 @@ import pytest
 from fcguard import Guard, SQLiteStore
 from fcguard.testing import pytest_plugin
 
+pytest.importorskip(
+    "scipy.optimize"
+)  # loaded before any inner run, which forgets what it loads: numpy cannot be loaded twice
 pytest_plugins = ["pytester"]
 
 GOLD = {"version": 1, "tasks": [{"id": "case", "steps": [{"any_of": [{"tool": "look"}]}]}]}
@@ -171,3 +174,31 @@ def test_the_plugin_is_an_entry_point_of_pytest() -> None:
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["entry-points"]["pytest11"] == {"fcguard": "fcguard.testing.pytest_plugin"}
+
+
+def test_a_ledger_is_held_against_the_gate_by_its_url(project: pytest.Pytester) -> None:
+    path = project.path / "url" / "ledger.db"
+    with Guard(store=SQLiteStore(path), evidence_dir=project.path) as guard:
+
+        @guard.tool(effect="read")
+        def look() -> str:
+            return "x"
+
+        for trial in range(3):
+            with guard.task(task_id=f"case#{trial}"):
+                assert look().success
+    found = run(
+        project,
+        f"""
+        def test_there(fcguard_gate):
+            assert fcguard_gate("sqlite:///{path}", {FILES}).exit_code == 0
+
+        def test_not_there(fcguard_gate):
+            fcguard_gate("sqlite:///{path}.none", {FILES})
+
+        def test_no_ledger(fcguard_gate):
+            fcguard_gate("mysql://host/db", {FILES})
+        """,
+    )
+    found.assert_outcomes(passed=1, failed=2)
+    found.stdout.fnmatch_lines(["*fcguard_gate: a trace begins with 'mysql'; write sqlite:///path*"])
