@@ -12,7 +12,7 @@ try:
 except ImportError as error:  # pragma: no cover - the tests install it
     raise MissingExtraError("psycopg", "postgres") from error
 
-__all__ = ["APPROVALS_VERSION", "grant_beside", "make_beside", "make_state", "migrate_approvals"]
+__all__ = ["APPROVALS_VERSION", "grant_beside", "make_beside", "make_state", "migrate_approvals", "only_asks"]
 
 _STATE: Final = """
 CREATE TABLE IF NOT EXISTS {table} (
@@ -162,6 +162,22 @@ def grant_beside(connection: psycopg.Connection[Any], role: str, schema: str, *,
         names = {"table": sql.Identifier(schema, table), "role": sql.Identifier(role)}
         connection.execute(sql.SQL("REVOKE ALL ON {table} FROM {role}").format(**names))
         connection.execute(sql.SQL("GRANT {rights} ON {table} TO {role}").format(rights=sql.SQL(rights), **names))
+
+
+def only_asks(connection: psycopg.Connection[Any], role: str, schema: str) -> bool:
+    """Answer whether a role was given the rights to ask for approval, and none to decide.
+
+    Args:
+        connection: to a database in which the tables of approvals are.
+        role: whose rights.
+        schema: schema of the tables.
+    """
+    table = sql.Identifier(schema, "fc_approvals").as_string(None)
+    row = connection.execute(
+        "SELECT has_any_column_privilege(%s, %s, 'INSERT') AND NOT has_column_privilege(%s, %s, 'decision', 'UPDATE')",
+        (role, table) * 2,
+    ).fetchone()
+    return row is not None and bool(row[0])
 
 
 def _lock(connection: psycopg.Connection[Any], schema: str) -> None:

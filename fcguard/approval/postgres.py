@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import Final, LiteralString
+from typing import Final, LiteralString, TypeVar
+
+from psycopg.errors import InsufficientPrivilege
 
 from fcguard.approval.grants import Grant
 from fcguard.approval.postgres_session import Connection, PostgresSession, clock
@@ -19,11 +21,13 @@ from fcguard.approval.store import (
     standing,
     stored_of,
 )
-from fcguard.errors import ConfigurationError, UsageError
-from fcguard.postgres_connection import SERVER_URL, is_server_url
+from fcguard.errors import ConfigurationError, StoreUnavailable, UsageError
+from fcguard.postgres_connection import SERVER_URL, is_server_url, one_line
 from fcguard.store_urls import without_password
 
 __all__ = ["PostgresApprovals"]
+
+T = TypeVar("T")
 
 _SELECT: Final = "SELECT request, state, decision, decided_at FROM fc_approvals"
 _NEWEST: Final = f"{_SELECT} WHERE subject = %s AND state <> 'used' AND expires_at > %s ORDER BY seq DESC"
@@ -119,7 +123,7 @@ class PostgresApprovals:
             )
             return True
 
-        return self._session.run(write)
+        return self._deciding(write)
 
     def take(self, request_id: str, now: float) -> StoredApproval | None:
         """Use an approval; exactly one caller ever gets it."""
@@ -142,7 +146,7 @@ class PostgresApprovals:
         )
         removed = 0
         while True:
-            part = self._session.run(lambda connection: connection.execute(statement, values).rowcount)
+            part = self._deciding(lambda connection: connection.execute(statement, values).rowcount)
             removed += part
             if not part:
                 return removed
@@ -157,7 +161,7 @@ class PostgresApprovals:
             "INSERT INTO fc_grants (grant_id, tool, uses_left, body) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
         )
         values = (grant.grant_id, grant.tool, grant.uses, json_text(grant.as_json()))
-        if not self._session.run(lambda connection: connection.execute(statement, values).rowcount):
+        if not self._deciding(lambda connection: connection.execute(statement, values).rowcount):
             raise UsageError(f"there is a grant {grant.grant_id!r} already; leave grant_id out, or revoke that one")
 
     def grants(self) -> Sequence[tuple[Grant, int]]:
@@ -190,11 +194,26 @@ class PostgresApprovals:
     def revoke(self, grant_id: str) -> bool:
         """Void a grant; False if there is none of this id."""
         statement = "DELETE FROM fc_grants WHERE grant_id = %s"
-        return self._session.run(lambda connection: connection.execute(statement, (grant_id,)).rowcount == 1)
+        return self._deciding(lambda connection: connection.execute(statement, (grant_id,)).rowcount == 1)
 
     def close(self) -> None:
         """Close the connection. Idempotent; afterwards everything else is `StoreClosed`."""
         self._session.close()
+
+    def _deciding(self, work: Callable[[Connection], T]) -> T:
+        """Run what only a role may do that decides, and tell another one who may; more rights would make who asks its own approver."""
+
+        def run(connection: Connection) -> T:
+            try:
+                return work(connection)
+            except InsufficientPrivilege as error:
+                raise StoreUnavailable(
+                    f"approvals in {self.name}: this role may ask, but not decide, add or revoke grants, or prune; let somebody "
+                    "do it whose role may: the owner of the tables, or a role that was granted decides=True "
+                    f"({one_line(error)})"
+                ) from error
+
+        return self._session.run(run)
 
 
 def _use(connection: Connection, grant: Grant) -> bool:

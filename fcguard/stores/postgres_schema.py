@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fcguard.errors import MissingExtraError, StoreError, StoreTooNew, StoreUnavailable
 from fcguard.postgres_connection import advice_for, one_line
-from fcguard.postgres_tables import grant_beside, make_beside
+from fcguard.postgres_tables import grant_beside, make_beside, only_asks
 
 try:
     import psycopg
@@ -223,31 +223,39 @@ def _version(connection: psycopg.Connection[Any], schema: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-def grant(connection: psycopg.Connection[Any], role: str, schema: str = "fcguard", *, decides: bool = True) -> None:
+def grant(
+    connection: psycopg.Connection[Any], role: str, schema: str = "fcguard", *, decides: bool | None = None
+) -> None:
     """Give a role what an application needs, and nothing with which it could change what it wrote.
 
     It covers the ledger, approvals (`PostgresApprovals`) and what constraints share (`PostgresState`). Tables that are missing are
-    made, and those of an older fcguard brought up to date, which the role itself may not do: so run it again after an update. With
-    another `decides`, it changes the rights to what is said now.
+    made, and those of an older fcguard brought up to date, which the role itself may not do: so run it again after an update. All of
+    it is one transaction. With another `decides`, it changes the rights to what is said now.
 
     Args:
-        connection: of the role that owns the tables, in autocommit mode.
+        connection: of the role that owns the tables, or may make them. In a transaction of yours, you commit.
         role: name of the application's role.
         schema: schema of the ledger.
         decides: whether the role may decide about approval requests and add grants, which `Guard.resume` and `fcguard approvals`
-            need. False: it may only ask, and use up what others approved.
+            need. False: it may only ask, and use up what others approved. None: as it is; a role without rights to approvals gets
+            those to decide.
 
     Raises:
         StoreTooNew: a newer fcguard made the tables.
         psycopg.Error: the server failed, or the connection's role may not do it.
     """
     with connection.transaction():
+        row = connection.execute("SELECT current_setting('search_path')").fetchone()
+        assert row is not None
         connection.execute(sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(schema)))
         migrate(connection, schema, schema)
-    make_beside(connection, f"the schema {schema!r}", schema)
-    names = {"schema": sql.Identifier(schema), "role": sql.Identifier(role)}
-    connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {schema} TO {role}").format(**names))
-    for table, rights in _RIGHTS.items():
-        statement = sql.SQL("GRANT {rights} ON {schema}.{table} TO {role}")
-        connection.execute(statement.format(rights=sql.SQL(rights), table=sql.Identifier(table), **names))
-    grant_beside(connection, role, schema, decides=decides)
+        make_beside(connection, f"the schema {schema!r}", schema)
+        names = {"schema": sql.Identifier(schema), "role": sql.Identifier(role)}
+        connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {schema} TO {role}").format(**names))
+        for table, rights in _RIGHTS.items():
+            statement = sql.SQL("GRANT {rights} ON {schema}.{table} TO {role}")
+            connection.execute(statement.format(rights=sql.SQL(rights), table=sql.Identifier(table), **names))
+        grant_beside(
+            connection, role, schema, decides=not only_asks(connection, role, schema) if decides is None else decides
+        )
+        connection.execute("SELECT set_config('search_path', %s, true)", row)  # of a transaction of the caller's

@@ -226,7 +226,7 @@ def test_a_role_that_only_asks_cannot_say_yes(
         lambda: asking.revoke(deciding.grants()[0][0].grant_id),
         lambda: asking.prune(0.0),
     ):
-        with pytest.raises(StoreUnavailable, match="lacks rights"):
+        with pytest.raises(StoreUnavailable, match="may ask, but not decide"):
             refused()
     assert deciding.decide(denied.request_id, denied.deny("ann"), 0.0)
     with psycopg.connect(role, autocommit=True) as connection:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fcguard import Guard, MemoryStore
+from fcguard.errors import StoreUnavailable
+
 psycopg = pytest.importorskip("psycopg")
 
-from fcguard.stores.postgres import PostgresStore  # noqa: E402
+from fcguard.stores.postgres import PostgresStore, grant  # noqa: E402
 from fcguard.testing.store_contract import ask, enter  # noqa: E402
 from tests.cli.ledger_shell import Shell  # noqa: E402
 from tests.stores.postgres_server import Server  # noqa: E402
+from tests.stores.test_ledger_versions import write_one  # noqa: E402
 
 _numbers = itertools.count()
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "ledger.md"
 
 READING = [
     ("list",),
@@ -183,3 +191,86 @@ def test_a_path_names_what_its_url_names(shell: Shell, tmp_path: Path) -> None:
     assert shell("approvals", "list", "--store", "approvals.db", store=False).code == 0
     for command in (("list",), ("approvals", "list")):
         assert shell(*command, "--store", "", store=False).code == 2
+
+
+# Roles
+
+
+def test_grant_is_enough_where_nothing_is(shell: Shell, role: str, database: str) -> None:
+    """The code of `docs/ledger.md`, word for word: one call of the owner, and the role can work."""
+    [code] = [
+        block
+        for block in re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+        if "grant(" in block
+    ]
+    for said, here in (
+        ("postgresql://owner@host/db", database),
+        ("postgresql://app_role@host/db", role),
+        ('"app_role"', '"app_user"'),
+    ):
+        assert said in code
+        code = code.replace(said, here)
+    module: dict[str, Any] = {}
+    exec(compile(code, str(PAGE), "exec"), module)
+    store = module["store"]
+    ask(store, enter(1))
+    store.close()
+
+
+def test_a_grant_that_fails_leaves_nothing(admin: Any) -> None:
+    with pytest.raises(psycopg.errors.UndefinedObject, match="nobody_here"):
+        grant(admin, "nobody_here")
+    assert objects(admin) == []
+
+
+def test_a_grant_in_a_transaction_of_the_caller_is_his_to_commit(role: str, database: str, admin: Any) -> None:
+    with psycopg.connect(database) as owner:
+        before = owner.execute("SHOW search_path").fetchone()
+        grant(owner, "app_user")
+        assert owner.execute("SHOW search_path").fetchone() == before
+        owner.rollback()
+    assert objects(admin) == []
+
+
+def may_decide(admin: Any) -> bool:
+    statement = "SELECT has_column_privilege('app_user', 'fcguard.fc_approvals', 'decision', 'UPDATE')"
+    return bool(admin.execute(statement).fetchone()[0])
+
+
+def test_granting_again_does_not_let_who_asks_decide(admin: Any, role: str) -> None:
+    for decides, then in ((False, False), (None, False), (True, True), (None, True), (False, False)):
+        grant(admin, "app_user", decides=decides)
+        assert may_decide(admin) is then
+
+
+def test_a_role_that_only_asks_is_told_who_may_decide(shell: Shell, admin: Any, role: str) -> None:
+    grant(admin, "app_user", decides=False)
+    guard = Guard(store=MemoryStore(), approvals=role)
+
+    @guard.tool(effect="destructive")
+    def drop(table: str) -> str:
+        return table
+
+    with guard.task("clean up"):
+        waiting = guard.call("drop", {"table": "logs"})
+    assert waiting.error_type == "APPROVAL_REQUIRED", waiting
+    with pytest.raises(StoreUnavailable, match="this role may ask, but not decide") as refused:
+        guard.resume(waiting.request_id, approved=True, by="me")
+    assert "postgres.grant" not in str(refused.value)
+    guard.close()
+    result = shell("approvals", "approve", waiting.request_id, "--by", "me", "--store", role, store=False)
+    assert (result.code, len(result.err.splitlines())) == (3, 1)
+    assert "whose role may: the owner" in result.err and "postgres.grant" not in result.err
+
+
+def test_a_role_that_may_not_prune_is_told_who_may_and_nothing_else(
+    shell: Shell, admin: Any, database: str, role: str, tmp_path: Path
+) -> None:
+    store = PostgresStore(database, spool=tmp_path / "spool")
+    write_one(store)
+    store.close()
+    grant(admin, "app_user")
+    command = [sys.executable, "-m", "fcguard.cli.main", "prune", "--older-than", "0s", "--yes", "--store", role]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1), done.stderr
+    assert "prune it as the role that owns its tables" in done.stderr and "postgres.grant" not in done.stderr
