@@ -14,14 +14,14 @@ import pytest
 
 from fcguard import Guard, MemoryStore
 from fcguard.errors import StoreUnavailable
+from fcguard.model.states import CallState
 
 psycopg = pytest.importorskip("psycopg")
 
 from fcguard.stores.postgres import PostgresStore, grant  # noqa: E402
-from fcguard.testing.store_contract import ask, enter  # noqa: E402
+from fcguard.testing.store_contract import ask, enter, move, open_call  # noqa: E402
 from tests.cli.ledger_shell import Shell  # noqa: E402
 from tests.stores.postgres_server import Server  # noqa: E402
-from tests.stores.test_ledger_versions import write_one  # noqa: E402
 
 _numbers = itertools.count()
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "ledger.md"
@@ -267,7 +267,9 @@ def test_a_role_that_may_not_prune_is_told_who_may_and_nothing_else(
     shell: Shell, admin: Any, database: str, role: str, tmp_path: Path
 ) -> None:
     store = PostgresStore(database, spool=tmp_path / "spool")
-    write_one(store)
+    for number in range(300):  # more than are sent before the server's first answer is read
+        ask(store, open_call(number, idempotency_scope="s", idempotency_key=f"k{number}", digest="d"))
+        ask(store, move(number, 1, CallState.SUCCEEDED, result={"data": 1}))
     store.close()
     grant(admin, "app_user")
     command = [sys.executable, "-m", "fcguard.cli.main", "prune", "--older-than", "0s", "--yes", "--store", role]
