@@ -57,7 +57,7 @@ def test_no_pattern_hangs(position: str, pattern: str) -> None:
     begin = time.process_time()
     answer = made.normalize({"p": value}, effect="read")
     made.check({"p": value})
-    assert time.process_time() - begin < 1.0
+    assert time.process_time() - begin < 60  # some milliseconds; backtracking would not end in years
     open_map = position == "pattern properties" and pattern == EVIL
     assert bool(answer.problems) is not open_map
 
@@ -68,7 +68,7 @@ def test_what_cannot_be_decided_is_refused(position: str) -> None:
     made = compiled(schema, EVIL_REFERENCE)
     begin = time.process_time()
     assert made.normalize({"p": value}).problems
-    assert time.process_time() - begin < 1.0
+    assert time.process_time() - begin < 60  # some milliseconds; backtracking would not end in years
 
 
 def test_what_cannot_be_decided_in_a_large_value_is_refused() -> None:
@@ -89,7 +89,7 @@ def test_a_long_text_is_no_problem_for_a_linear_pattern() -> None:
     begin = time.process_time()
     assert made.normalize({"p": "a" * 500_000}).problems == ()
     assert made.normalize({"p": "a" * 500_000 + "!"}).problems
-    assert time.process_time() - begin < 1.0
+    assert time.process_time() - begin < 60  # some milliseconds; backtracking would not end in years
 
 
 DIALECT: list[tuple[str, list[str], list[str]]] = [

@@ -306,7 +306,7 @@ def test_hostile_text_is_answered_in_time(raw: str) -> None:
     made = ITEM.normalize(raw, effect="read")
     assert made.problems
     assert len(made.message) < 2000
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 60  # under a second; the square of a million would take many minutes
 
 
 def test_wrappers_only_where_nothing_is_declared_so() -> None:

