@@ -26,7 +26,7 @@ from playwright._impl import _errors as playwright_errors
 from fcguard.recovery.classify import classify_exception
 from fcguard.recovery.classify_database import SQLSTATES
 from fcguard.recovery.classify_system import ERRNOS
-from tests.recovery.fault_server import closed_port, full_backlog, respond, serving
+from tests.recovery.fault_server import closed_port, full_backlog, read_request, respond, serving
 
 
 def stable(value: object) -> str | None:
@@ -136,7 +136,7 @@ def test_streams_of_asyncio():
 
 def test_a_lost_connection_before_a_refused_one_withdraws_the_proof():
     def script(service, connection, number):
-        connection.recv(100)
+        read_request(service, connection)  # all of it: what is left unread turns the farewell into a reset
         service.apply()
         service.stop_listening()
         return False

@@ -175,7 +175,7 @@ def test_the_connection_is_not_made_in_time(name):
 
 
 def no_handshake(service, connection, number):
-    connection.recv(1000)
+    connection.recv(65536)
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     return False
 
